@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -284,19 +284,18 @@ def _judge(answers: Mapping[str, Any], nonce: str, settings: Settings | None) ->
 
 def answer_check(settings: Settings | None, nonce: str) -> Answer:
     """Return, on a worker, its package and whether it can use the store."""
+    answer = Answer(fkd.__version__, code_versions(), found=True)
     if settings is None:
-        return Answer(fkd.__version__, code_versions(), found=True)
+        return answer
     wrote = f"probes/{nonce}-{uuid4().hex}"
     try:
         store = open_store(settings)
         if store.read(f"probes/{nonce}") != nonce.encode():
-            return Answer(fkd.__version__, code_versions(), found=False)
+            return replace(answer, found=False)
         store.write(wrote, nonce.encode())
     except (UserError, OSError) as error:
-        return Answer(
-            fkd.__version__, code_versions(), found=False, fault=short_error(error, _FAULT_LENGTH)
-        )
-    return Answer(fkd.__version__, code_versions(), found=True, wrote=wrote)
+        return replace(answer, found=False, fault=short_error(error, _FAULT_LENGTH))
+    return replace(answer, wrote=wrote)
 
 
 def _difference(answer: Any) -> str:

@@ -201,7 +201,8 @@ class ObjectStoreBackend:
         except (ImportError, ValueError) as error:
             raise UserError(
                 f"FKD_STORE must be a folder or an fsspec address such as s3://bucket/folder, got "
-                f"{address} ({short_error(error)}). For S3 install the extra: `pip install 'fkd[s3]'`."
+                f"{address} ({short_error(error)}). For S3 install the extra: "
+                "`pip install 'fkd[s3]'`."
             ) from error
         self._root = root.rstrip("/")
         self._errors: tuple[type[Exception], ...] = (OSError, *_client_errors(protocol))
@@ -303,10 +304,9 @@ class ObjectStoreBackend:
                 if _status(cause) != _INTERNAL_ERROR or not self._takes_empty():
                     raise
                 if last:
-                    raise store_full_error(
-                        self.address,
-                        f"it takes an empty object, but none of {len(data)} bytes: {short_error(cause)}",
-                    ) from error
+                    reason = f"it takes an empty object, but none of {len(data)} bytes"
+                    reason = f"{reason}: {short_error(cause)}"
+                    raise store_full_error(self.address, reason) from error
                 time.sleep(_RETRY_SECONDS)
                 continue
             return
