@@ -231,7 +231,7 @@ class CurvesConfig(Frozen):
     seeds: Seeds = ()
     """Seeds of folds and methods; default: the seed of the experiment."""
     recoverability: bool = False
-    """Whether to measure how well the features of the curves predict the sensitive columns."""
+    """True: measure how well the features of the curves predict the sensitive columns."""
     curves: dict[str, CurveConfig] = Field(min_length=1)
     """The lines of the figure by the label that claims use."""
 
@@ -309,9 +309,9 @@ def read_otherwise(tree: dict[str, Any], reading: Mapping[str, Any]) -> dict[str
         else:
             changed[name] = {**run, "data": {**run["data"], **reading}}
     if not changed:
-        told = "; ".join(dict.fromkeys(unread.values()))
+        reasons = "; ".join(dict.fromkeys(unread.values()))
         raise UserError(
-            f"{tree['name']} has no run that {reading_words(reading)} would change: {told}."
+            f"{tree['name']} has no run that {reading_words(reading)} would change: {reasons}."
         )
     claims = [kept for claim in tree.get("claims", []) for kept in _on(claim, changed)]
     return {**tree, "runs": changed, "claims": claims, "reading": dict(reading), "unread": unread}
@@ -385,7 +385,7 @@ class ExperimentConfig(Frozen):
     figure: FigureConfig = Field(default_factory=FigureConfig)
     claims: tuple[Claim, ...] = ()
     quick: bool = False
-    """Whether this is the quick form, which is stored separately."""
+    """True for the quick form, which is stored separately."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """The reason why a curve is not computed, by label. Claims on it are not judged."""
     reading: dict[str, Any] = Field(default_factory=dict)

@@ -93,7 +93,7 @@ class ClusterConfig(Frozen):
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
-        """Refuse more than one way to say how many workers there are."""
+        """Refuse more than one number of workers."""
         given = {
             "workers": self.workers,
             "adapt_kwargs": self.adapt_kwargs,
@@ -271,7 +271,7 @@ def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
     rows
         Number of test rows.
     shown
-        Whether the split is the held-out fold.
+        True for the held-out fold.
     """
     if policy == "auto":
         return rows <= AUTO_ROWS * (SHOWN_TIMES if shown else 1)
@@ -321,7 +321,7 @@ class WeightsConfig(Frozen):
 
     @property
     def train(self) -> bool:
-        """Whether fits depend on the weights."""
+        """True if fits depend on the weights."""
         return self.removal or self.fit
 
 
@@ -404,7 +404,7 @@ class RunConfig(Frozen):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     # Upper limits of the champion's measures on the held-out rows.
     gate: Limits = Field(default_factory=dict)
-    # Whether predictions of test rows are stored. They decide no number.
+    # The rule by which predictions of test rows are stored. No number depends on it.
     predictions: Keeping = "auto"
 
     @model_validator(mode="after")

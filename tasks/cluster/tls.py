@@ -130,7 +130,7 @@ def agreed_address(address: str, certificates: Mapping[str, str] | None, *, plai
     Parameters
     ----------
     plain
-        Whether unencrypted connections are allowed beside certificates.
+        True if unencrypted connections are allowed beside certificates.
     """
     if "://" not in address:
         return f"{'tls' if certificates else 'tcp'}://{address}"

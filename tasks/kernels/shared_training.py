@@ -51,7 +51,7 @@ class Spill:
 
     @property
     def fits(self) -> bool:
-        """Whether they are cached."""
+        """True if they are cached."""
         return self.needed <= DISK_SHARE * self.free
 
 
