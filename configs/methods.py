@@ -163,7 +163,7 @@ class MethodConfig(BaseModel):
         return declared.settings(problem, fixed, self._axes(declared, self.grid))
 
     def grows(self, problem: str) -> bool:
-        """Return whether strengths are not given, so that more are added to the first ones."""
+        """Return True if strengths are not given, so that more are added to the first ones."""
         declared = methods()[self.name]
         if declared.ours or problem in PUBLISHED_PROBLEMS:
             return False

@@ -532,7 +532,7 @@ def without(tree: Tree, leave_out: Callable[[Method], str | None]) -> Tree:
 
 
 def is_network(declared: Method) -> bool:
-    """Return whether a method trains a neural network."""
+    """Return True if a method trains a neural network."""
     return declared.extra is not None and declared.extra.name == "neural"
 
 

@@ -262,7 +262,7 @@ SHOWN_TIMES = 10
 
 
 def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
-    """Return whether predictions of a split are kept.
+    """Return True if predictions of a split are kept.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ class WeightsConfig(Frozen):
         return self
 
     def counts_in(self, part: str) -> bool:
-        """Return whether a part of a fit uses the weights."""
+        """Return True if a part of a fit uses the weights."""
         return {"removal": self.removal, "fit": self.fit}.get(part, False)
 
     def text(self) -> str:

@@ -372,7 +372,7 @@ _REPORT_FAULTS = (OSError, ImportError, AttributeError, RuntimeError, TypeError,
 
 
 def is_reported(config: ClusterConfig, client: Any) -> bool:
-    """Return whether Dask's report is wanted: by default, of processes that the run started."""
+    """Return True if Dask's report is wanted: by default, of processes that the run started."""
     if config.report is not None:
         return config.report
     inside = str(client.scheduler.address).startswith("inproc:")

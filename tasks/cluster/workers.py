@@ -61,7 +61,7 @@ def ask_workers(
 
 
 def is_foreign(client: Any) -> bool:
-    """Return whether the run connected to a scheduler that it did not start."""
+    """Return True if the run connected to a scheduler that it did not start."""
     return client.cluster is None
 
 
@@ -73,7 +73,7 @@ def count_threads(client: Any) -> int:
 
 
 def end_worker(client: Any, worker: str) -> bool:
-    """Return whether a worker that hangs was ended; its nanny starts another in its place."""
+    """End a worker that hangs; return False if it cannot be ended. Its nanny starts another."""
     if not worker.startswith(("tcp", "tls")):
         return False  # a thread of this process
     try:

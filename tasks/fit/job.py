@@ -42,7 +42,7 @@ _ENDS = 3
 
 
 def is_counted(n: int, w: Array | None) -> bool:
-    """Return whether intervals of n rows are computed from counts in cells, without weights."""
+    """Return True if intervals of n rows are computed from counts in cells, without weights."""
     return w is None and n >= BINNED_FROM
 
 

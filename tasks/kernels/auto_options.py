@@ -1,7 +1,7 @@
 """Resolve `auto` options of methods for a table."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -149,30 +149,23 @@ def resolve_auto(settings: Sequence[Any], inputs: Inputs, table: Table, memory: 
         # Cached, because each call reads the file of the map.
         return rounding_of(store_map(shared))
 
-    return [_resolve(setting, inputs, table, memory, rounding) for setting in settings]
+    def resolve(setting: Any) -> Any:
+        approximation = getattr(setting, "approximation", None)
+        if approximation is None:
+            return setting
+        if approximation.kind == "auto":
+            approximation = choose_approximation(setting, inputs, table, memory).approximation
+            setting = replace(setting, approximation=approximation)
+        if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
+            n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+            setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
+        if not approximation.shared or approximation.sums != "auto":
+            return setting
+        shared = SharedMap.of(inputs, setting.gamma, approximation)
+        precision = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
+        return replace(setting, approximation=replace(approximation, sums=precision))
 
-
-def _resolve(
-    setting: Any,
-    inputs: Inputs,
-    table: Table,
-    memory: float,
-    rounding: Callable[[SharedMap], Rounding],
-) -> Any:
-    approximation = getattr(setting, "approximation", None)
-    if approximation is None:
-        return setting
-    if approximation.kind == "auto":
-        approximation = choose_approximation(setting, inputs, table, memory).approximation
-        setting = replace(setting, approximation=approximation)
-    if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
-        n = max(len(fold.train) for fold in inputs.splits.all(table).values())
-        setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
-    if not approximation.shared or approximation.sums != "auto":
-        return setting
-    shared = SharedMap.of(inputs, setting.gamma, approximation)
-    precision = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
-    return replace(setting, approximation=replace(approximation, sums=precision))
+    return [resolve(setting) for setting in settings]
 
 
 def sum_remarks(jobs: Iterable[Job]) -> list[str]:

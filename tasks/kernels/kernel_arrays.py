@@ -160,7 +160,7 @@ def keep_what_fits(client: Any, arrays: Sequence[da.Array], memory: int | None) 
 
 
 def is_kept(K: da.Array) -> bool:
-    """Return whether the chunks of a kernel array are kept on the workers."""
+    """Return True if the chunks of a kernel array are kept on the workers."""
     return not K.dask.dependencies[_made_name(K)]
 
 
@@ -362,7 +362,7 @@ def _landmark_adjoints(
 
 
 def is_chunked(job: Job) -> bool:
-    """Return whether a job's kernel matrix is a Dask array, which its number of rows decides."""
+    """Return True if a job's kernel matrix is a Dask array, which its number of rows decides."""
     if not all(method(trial.method).in_passes for trial in job.trials):
         return False
     return len(SplitRows(job.inputs, job.split).fold.train) > WHOLE_ROWS
