@@ -24,6 +24,15 @@ from configs.methods import MethodConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
 
+Keeping = Literal["auto", "keep", "drop"]
+# 800 kB per fit. Predictions that are not kept are computed again for one model if needed.
+AUTO_ROWS = 100_000
+# Factor for the held-out fold, whose predictions the judgement and the report read. Each trial has
+# one such fold.
+SHOWN_TIMES = 10
+
+_KINDS = ("nystroem", "fourier")  # of approximations that can be shared
+DEFAULT_KNEE = "gdp"
 LOCAL = "local"
 # Values that must not be written into reports, logs and tracking servers.
 _SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|credential|api_?key|access_key")
@@ -31,6 +40,12 @@ _SECRET_TEXT = re.compile(
     r"(?i)(?:password|passwd|secret|token|api_?key|access_key)\w*\s*[=:]\s*\S|://[^/\s@]*:[^/\s@]+@"
 )
 _REFERENCE = "env:"
+
+MASK = "***"
+_ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
+_HOST = re.compile(
+    r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
+)
 
 
 class AdaptConfig(Frozen):
@@ -160,13 +175,6 @@ def _resolved(value: Any, read_secret: Callable[[str], str]) -> Any:
     return value
 
 
-MASK = "***"
-_ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
-_HOST = re.compile(
-    r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
-)
-
-
 def mask_addresses(text: str) -> str:
     """Return a text with each web address reduced to its host. The rest may be a secret."""
 
@@ -253,14 +261,6 @@ def check_schedule_overrides(overrides: Iterable[str]) -> None:
             )
 
 
-Keeping = Literal["auto", "keep", "drop"]
-# 800 kB per fit. Predictions that are not kept are computed again for one model if needed.
-AUTO_ROWS = 100_000
-# Factor for the held-out fold, whose predictions the judgement and the report read. Each trial has
-# one such fold.
-SHOWN_TIMES = 10
-
-
 def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
     """Return True if predictions of a split are kept.
 
@@ -276,9 +276,6 @@ def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
     if policy == "auto":
         return rows <= AUTO_ROWS * (SHOWN_TIMES if shown else 1)
     return policy == "keep"
-
-
-_KINDS = ("nystroem", "fourier")
 
 
 def _approximations(entry: MethodConfig) -> list[Mapping[str, Any]]:
@@ -323,9 +320,6 @@ class WeightsConfig(Frozen):
     def train(self) -> bool:
         """True if fits depend on the weights."""
         return self.removal or self.fit
-
-
-DEFAULT_KNEE = "gdp"
 
 
 def _known_measure(name: str) -> str:

@@ -156,7 +156,7 @@ class WorkerMonitor:
         while not self.check():
             time.sleep(_POLL_SECONDS)
             deadline = time.monotonic() + _CHECK_SECONDS
-        while unchecked_workers(self.client) and time.monotonic() < deadline:
+        while set(_workers(self.client)) - self.client.checked and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             self.check()
 
@@ -208,12 +208,6 @@ class Answer:
     found: bool  # the driver's probe in the store
     wrote: str = ""  # name of the worker's own probe
     fault: str = ""  # error of the store
-
-
-def unchecked_workers(client: Any) -> set[str]:
-    """Return the addresses of workers that have not passed their check."""
-    checked: set[str] = client.checked
-    return set(_workers(client)) - checked
 
 
 def check_workers(client: Any) -> None:

@@ -32,6 +32,7 @@ Mask = NDArray[np.bool_]
 # Labels per row above which a column is refused as an id, or gets a note.
 _ID, MANY_LABELS = 0.9, 0.5
 FEW_ROWS = 10
+_MIN_ROWS = 30  # of an audit
 
 # An integer, plain or in groups of three digits, with a fraction; or a fraction alone.
 _NUMBER = r"^[+-]?(?:(?:\d+|[1-9]\d{0,2}(?:%s\d{3})+)(?:%s\d*)?|%s\d+)(?:[eE][+-]?\d+)?$"
@@ -465,7 +466,7 @@ def _places(data: DataConfig, name: str, values: Array) -> str:
     return f"{len(rows):,} row{'s' if len(rows) > 1 else ''} ({listed}{more})"
 
 
-_MIN_ROWS = 30
+# Audits
 
 
 @dataclass(frozen=True)
