@@ -304,17 +304,20 @@ class KernelArrays:
 
         `shape` is the shape of one part; a first length of 0 stands for the number of rows.
         """
-        name, shared = f"landmarks-{uuid4().hex}", f"beside-{uuid4().hex}"
-        heights, rest = self.K_nq.chunks[0], (0,) * (len(shape) - 1)
-        layer: dict[Any, Any] = {shared: beside}
-        start = 0
-        for i, height in enumerate(heights):
-            parts = [np.ascontiguousarray(part[start : start + height]) for part in columns]
-            layer[(name, i, *rest)] = (make, (self.K_nq.name, i, 0), *parts, shared)
-            start += height
+        heights = self.K_nq.chunks[0]
         first = (shape[0],) * len(heights) if shape[0] else heights
-        chunks = (first, *((size,) for size in shape[1:]))
-        return task_array(name, layer, [self.K_nq], chunks)
+        # Names that are not digests of the content, which would take time in every pass.
+        found: da.Array = da.map_blocks(
+            make,
+            self.K_nq,
+            *(da.from_array(part, chunks=(heights, -1), name=False) for part in columns),
+            da.from_array(beside, chunks=-1, name=False),
+            name=f"landmarks-{uuid4().hex}",
+            chunks=(first, *((size,) for size in shape[1:])),
+            new_axis=[2] if len(shape) == 3 else None,
+            meta=np.empty((0,) * len(shape)),
+        )
+        return found
 
 
 def _widths(panels: Sequence[Array]) -> list[int]:
