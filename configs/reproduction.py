@@ -48,54 +48,55 @@ class _Claim(Frozen):
     """The measured column; default: the first one."""
 
 
-class Better(_Claim):
-    """The curve has less error than another at equal values of a measure."""
+class _FrontClaim(_Claim):
+    """A comparison of two curves at equal values of a measure."""
 
-    rule: Literal["better"]
     than: str
     measure: Measure
     part: Part = "all"
     """The half of the measure's range. Strong regularisation is the fairer half."""
 
 
-class NotBetter(_Claim):
+class Better(_FrontClaim):
+    """The curve has less error than another at equal values of a measure."""
+
+    rule: Literal["better"]
+
+
+class NotBetter(_FrontClaim):
     """The curve has no less error than another at equal values of a measure."""
 
     rule: Literal["not_better"]
-    than: str
-    measure: Measure
-    part: Part = "all"
     margin: float = Field(default=0.02, ge=0, lt=1)
     """A difference below this share of the better curve's gain on the dummy counts as none."""
 
 
-class MorePronounced(_Claim):
+class MorePronounced(_FrontClaim):
     """The curve's advantage over another is greater in one measure than in a second."""
 
     rule: Literal["more_pronounced"]
-    than: str
-    measure: Measure
     beside: Measure
-    part: Part = "all"
 
 
-class Equal(_Claim):
+class _LeastErrorClaim(_Claim):
+    """A comparison with the least error of another curve."""
+
+    than: str
+    at: float | None = None
+    """The strength at which the curve's error is taken; default: that of its least error."""
+
+
+class Equal(_LeastErrorClaim):
     """The curve's error equals the least error of another curve, up to a margin."""
 
     rule: Literal["equal"]
-    than: str
-    at: float | None = None
-    """The strength at which the curve's error is taken; default: that of its least error."""
     margin: float = Field(default=0.02, gt=0)
 
 
-class LessError(_Claim):
+class LessError(_LeastErrorClaim):
     """The curve's error is below the least error of another curve."""
 
     rule: Literal["less_error"]
-    than: str
-    at: float | None = None
-    """The strength at which the curve's error is taken; default: that of its least error."""
 
 
 class Near(_Claim):
