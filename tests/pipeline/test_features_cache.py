@@ -102,7 +102,7 @@ def test_blocks_are_the_features_of_the_training_rows(settings, label):
     assert_allclose(found, ordered(G, train.y), atol=1e-5)
 
 
-def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypatch):
+def test_cached_features_have_the_bits_of_computed_ones(settings, monkeypatch):
     study = make_study(settings, solver="batched", grid={"iterations": [5]})
     kept, _ = predicted(study)
     assert list(settings.features.glob("*.features.arrays"))
@@ -114,7 +114,7 @@ def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypa
     assert_array_equal(made, kept)
 
 
-def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
+def test_a_damaged_or_removed_block_is_computed_again(settings):
     study = make_study(settings, solver="batched")
     spill_features(here, streamed_maps(study.missing()))
     first, second, third, *_ = sorted(settings.features.glob("*.features.arrays"))
@@ -132,7 +132,7 @@ def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
     assert_array_equal(predicted(study, "0.1")[0], expected)
 
 
-def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings):
+def test_a_block_removed_between_two_passes_is_computed_again(settings):
     study = make_study(settings, solver="batched")
     stored, table = stored_map(study), study.loaded.table
     source = feature_source(stored, study.inputs.splits.all(table)["0"].train)
@@ -143,7 +143,7 @@ def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings)
         assert_array_equal(one.G, other)
 
 
-def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkeypatch):
+def test_fits_write_no_features_after_a_pass_on_the_cluster(settings, monkeypatch):
     study = make_study(settings, solver="batched")
     maps = streamed_maps(study.missing())
     spill_features(here, maps)
@@ -152,7 +152,7 @@ def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkey
     assert len(run_job(study.missing()[0])) == 4
 
 
-def test_other_features_have_a_file_of_their_own(settings):
+def test_other_features_have_another_file(settings):
     stored = stored_map(make_study(settings, solver="batched"))
     leaf = cell_leaves(Sums(stored, "rows"), (), 0)[0]
     others = [
@@ -164,12 +164,12 @@ def test_other_features_have_a_file_of_their_own(settings):
     assert len({features_name(one) for one in (leaf, *others)}) == 5
 
 
-def test_machines_of_libsvm_or_ridges_spill_nothing(settings):
+def test_libsvm_and_ridge_regression_cache_no_features(settings):
     assert streamed_maps(make_study(settings, solver="libsvm").missing()) == []
     assert len(streamed_maps(make_study(settings, solver="batched").missing())) == 1
 
 
-def test_a_disk_that_fills_up_is_one_sentence(settings):
+def test_a_full_disk_is_an_error_that_names_the_folder(settings):
     with small_disk(settings.home, size="32m"):
         study = make_study(settings, solver="batched")
         stored = stored_map(study)
@@ -213,7 +213,7 @@ def test_the_number_of_rows_decides_the_solver(settings, monkeypatch):
     assert {trial.parameters["solver"] for trial in exact} == {"auto"}
 
 
-def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
+def test_a_solver_that_does_not_converge_fails_the_job(settings, monkeypatch):
     monkeypatch.setattr("fkd.core.svr.ITERATIONS", 10)
     study = make_study(settings, solver="batched", grid={"iterations": [0, 5], "C": [1000.0]})
     with pytest.raises(ValueError, match=r"gap of strength \d with C 1000, .* 10 iter.*lower C"):
@@ -222,7 +222,7 @@ def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks"])
-def test_a_solver_that_is_none_is_refused_by_the_configuration(settings, name):
+def test_an_unknown_solver_is_refused_by_the_configuration(settings, name):
     assert "solver" in methods()[name].parameters.__dataclass_fields__
     with pytest.raises(UserError, match="solver"):
         make_study(settings, name, solver="admm")

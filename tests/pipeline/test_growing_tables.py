@@ -111,7 +111,7 @@ def predicted(study):
 
 
 @pytest.mark.parametrize("functions", [False, True])
-def test_of_a_grown_table_new_rows_alone_are_summed(path, settings, tmp_path, computed, functions):
+def test_only_appended_rows_are_summed(path, settings, tmp_path, computed, functions):
     first = grown_study(path, settings, functions=functions)
     stream_moments(here, shared_sums(first.missing()))
     assert sum(computed) == BASE
@@ -158,7 +158,7 @@ def test_a_changed_row_is_summed_again(path, settings, computed):
     assert all_moments(changed)["1"][0].y == pytest.approx(y.sum(), rel=1e-12)
 
 
-def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, settings):
+def test_keys_of_sums_with_functions_contain_the_reserved_rows(path, settings):
     """Reserved rows give functions of s by columns that their map does not hold."""
     first = grown_study(path, settings, functions=True)
     table = first.loaded.table
@@ -231,14 +231,14 @@ def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
     assert key(replace(leaf, functions=(RBF,))) not in keys
 
 
-def test_columns_beside_rows_are_told_apart(rng):
+def test_additional_columns_are_part_of_the_digest(rng):
     X, a, b = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=(6, 2))
     contents = [content_of(X, a), content_of(X, b), content_of(X, a, b), content_of(X, b, a)]
     assert len({str(content) for content in contents}) == 4
     assert content_of(X, a) == content_of(np.asfortranarray(X), a.copy())
 
 
-def test_sums_survive_the_file(tmp_path, rng):
+def test_sums_are_read_as_written(tmp_path, rng):
     fmap_sums = leaves.LeafSums(
         (Moments.from_rows(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),)
     )
@@ -267,7 +267,7 @@ def test_a_damaged_leaf_is_summed_again(path, settings, computed):
     assert len(computed) == 2
 
 
-def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, monkeypatch):
+def test_a_fit_computes_blocks_that_another_process_removed(path, settings, monkeypatch):
     """Two fits that need a cell both make it; who is done first removes its leaves."""
     study = grown_study(path, settings, kind="shuffled", base=None)
     leaf = one_leaf(study)
@@ -294,7 +294,7 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
     assert_same_bits({"": [expected]}, {"": [found]})
 
 
-def test_a_worker_reads_the_rows_of_its_leaf_alone(path, settings, monkeypatch):
+def test_a_worker_reads_only_the_rows_of_its_block(path, settings, monkeypatch):
     study = grown_study(path, settings)
     leaf = one_leaf(study, position=1)
     sum_leaf(one_leaf(study))  # the encoder is made, once per worker, from the reserved rows
@@ -319,7 +319,7 @@ def test_memory_does_not_grow_with_the_rows(path, settings):
     assert after == held
 
 
-def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
+def test_the_error_for_nan_in_a_prepared_table_names_the_column(path, settings):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
     place = stored(settings, prepared_name(study.inputs.table_digest))
@@ -334,7 +334,7 @@ def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "folder"])
-def test_a_worker_that_cannot_read_the_table_says_so(path, settings, damage):
+def test_an_unreadable_prepared_table_is_an_error(path, settings, damage):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
     place = stored(settings, prepared_name(study.inputs.table_digest))

@@ -48,7 +48,7 @@ def test_rows_of_blocks_are_the_training_rows(study, scale_on):
     assert_array_equal(encoded_rows(SplitRows(inputs, "1"), chosen), X[chosen])
 
 
-def test_names_tell_splits_and_rows_apart(study):
+def test_names_depend_on_splits_and_rows(study):
     rows = np.arange(40)
     names = {
         rows_array(SplitRows(study.inputs, "0"), rows, 20).name,

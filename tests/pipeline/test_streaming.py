@@ -137,7 +137,7 @@ def test_the_number_of_blocks_does_not_matter(shared, monkeypatch, blocks):
     assert_equal(direct(shared, train), found, rtol=1e-10)
 
 
-def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
+def test_a_fit_computes_missing_sums(shared):
     train = folds(shared)["0.1"].train
     stream_moments(nowhere, {sums(shared): []})
     alone = moments_of(store_map(shared), train)
@@ -156,7 +156,7 @@ def test_a_second_pass_computes_nothing(shared):
     assert made == [shared]
 
 
-def test_damaged_moments_are_made_again(shared):
+def test_damaged_moments_are_computed_again(shared):
     stream_moments(here, {sums(shared): []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
@@ -174,7 +174,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-def test_damaged_cells_are_made_again(shared):
+def test_damaged_cells_are_computed_again(shared):
     before = study_cells(shared.inputs)
     (path,) = stored(shared.inputs.settings, "moments").glob("*.cells.arrays")
     rows = [cell.rows.copy() for cell in before]
@@ -223,7 +223,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
 
 @pytest.mark.stack
 @pytest.mark.parametrize("dies", ["", "1"])
-def test_two_worker_processes_give_the_bits_of_one_and_a_killed_one_costs_its_block(
+def test_a_killed_worker_process_costs_its_block_and_changes_no_bit(
     shared, monkeypatch, tmp_path, free_port, dies
 ):
     monkeypatch.setattr(leaves, "TASK_ROWS", 40)
@@ -287,7 +287,7 @@ def test_products_with_functions_are_the_sum_of_the_other_folds(shared, monkeypa
             assert found.n == len(fold.train)
 
 
-def test_who_computes_products_changes_no_bit(shared, monkeypatch):
+def test_products_of_workers_and_of_fits_are_equal(shared, monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 70)
     train = folds(shared)["1"].train
     stream_moments(nowhere, {sums(shared): [RBF, GIVEN]})
@@ -316,7 +316,7 @@ def test_moments_and_functions_take_one_pass(shared):
     assert len(made[1:]) == 2 * cells
 
 
-def test_products_have_a_place_per_meaning(shared, settings):
+def test_products_of_other_inputs_have_other_names(shared, settings):
     stored = store_map(shared)
     other = replace(shared.inputs, sensitive=("racepctblack",))
     meanings = [
@@ -337,7 +337,7 @@ def test_products_have_a_place_per_meaning(shared, settings):
     assert len(set(places)) == 2 * 3 * 2 * 5
 
 
-def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypatch):
+def test_a_new_version_of_functions_keeps_moments(shared, monkeypatch):
     stream_moments(here, {sums(shared): [RBF]})
     monkeypatch.setattr(streaming, "FUNCTIONS_VERSION", 99)
     assert set(streaming.missing_cells(Sums(store_map(shared), "float64"), [RBF]).values()) == {
@@ -347,7 +347,7 @@ def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypat
 
 
 @pytest.mark.parametrize("functions", [RBF, GIVEN], ids=["rbf", "given"])
-def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, functions):
+def test_functions_depend_on_reserved_rows_only(shared, monkeypatch, functions):
     """A signal in rows that some fold tests on moves none of them; one in reserved rows does."""
     inputs = shared.inputs
     table = inputs.table
@@ -371,7 +371,7 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
     assert moved.shape != plain.shape or np.abs(moved - plain).max() > 1e-3
 
 
-def test_damaged_products_are_made_again(shared):
+def test_damaged_products_are_computed_again(shared):
     stream_moments(here, {sums(shared): [RBF]})
     train = folds(shared)["0"].train
     before = coupled_of(store_map(shared), train, RBF)
