@@ -28,6 +28,7 @@ from tasks.kernels.shared_training import shared_sums
 from tasks.kernels.streaming import (
     TASK_ROWS,
     Leaf,
+    Sums,
     Total,
     add_leaves,
     cell_leaves,
@@ -125,7 +126,7 @@ def _measured(
     start = time.perf_counter()
     folds = study.inputs.splits.outer(study.loaded.table).values()
     for fold in folds:
-        _models(moments_of(stored, precision, fold.train))
+        _models(moments_of(Sums(stored, precision), fold.train))
     models = time.perf_counter() - start
     forget_sums(sums.shared)
     whole = bare / min(n, TASK_ROWS) * n
@@ -143,10 +144,11 @@ def _measured(
 
 def map_leaves(stored: StoredMap, precision: SumPrecision) -> list[Leaf]:
     """Return the blocks of rows of every cell whose sums are missing."""
+    sums = Sums(stored, precision)
     return [
         leaf
-        for cell, functions in missing_cells(stored, precision).items()
-        for leaf in cell_leaves(stored, precision, functions, cell)
+        for cell, functions in missing_cells(sums).items()
+        for leaf in cell_leaves(sums, functions, cell)
     ]
 
 
@@ -155,7 +157,7 @@ def timed_cells(leaves: Sequence[Leaf], keys: Sequence[str]) -> float:
     start = time.perf_counter()
     for cell in sorted({leaf.cell for leaf in leaves}):
         members = tuple(k for leaf, k in zip(leaves, keys, strict=True) if leaf.cell == cell)
-        add_leaves(Total(leaves[0].stored, leaves[0].precision, (), cell, members))
+        add_leaves(Total(leaves[0].sums, (), cell, members))
     return time.perf_counter() - start
 
 

@@ -24,10 +24,9 @@ from fkd.core.moments import Moments
 from fkd.core.removal import removal_path
 from fkd.core.svm import GAP, Machine, Solution, solve_machines
 from fkd.methods.kernel_methods import REFERENCE_ROWS
-from tasks.kernels.features_cache import feature_source
 from tasks.kernels.shared_map import StoredMap, store_map
-from tasks.kernels.shared_training import shared_sums
-from tasks.kernels.streaming import moments_of
+from tasks.kernels.shared_training import feature_source, shared_sums
+from tasks.kernels.streaming import Sums, moments_of
 from tasks.storage.environment import blas_threads
 from tasks.storage.settings import Settings
 
@@ -112,7 +111,7 @@ def _batched(stored: StoredMap, train: NDArray[np.int64], rule: str) -> Batch:
     """Return the machines on these training rows."""
     between()
     start = time.perf_counter()
-    source, moments = feature_source(stored, train), moments_of(stored, "float64", train)
+    source, moments = feature_source(stored, train), moments_of(Sums(stored, "float64"), train)
     made = time.perf_counter() - start
     return replace(_solved(source, moments, moments, rule), features=made)
 
@@ -138,7 +137,7 @@ def _linear(stored: StoredMap, train: NDArray[np.int64], full: Batch) -> dict[st
     ours = full
     if n < full.n:
         moments = Moments.from_rows(G, np.zeros((n, 1)), y)
-        ours = _solved(source, moments, moments_of(stored, "float64", train))
+        ours = _solved(source, moments, moments_of(Sums(stored, "float64"), train))
     best = ours.found[len(STRENGTHS)]  # nothing removed, the larger C
     for most in LINEAR_ITERATIONS:
         linear, seconds, objective = _by_liblinear(G, y, most)

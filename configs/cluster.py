@@ -4,16 +4,25 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    model_validator,
+)
 
-from configs.model import Frozen
+from configs.data import Frozen
 
 LOCAL = "local"
+
+
 # Values that must not be written into reports, logs and tracking servers.
 _SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|credential|api_?key|access_key")
+
+
 _SECRET_TEXT = re.compile(
     r"(?i)(?:password|passwd|secret|token|api_?key|access_key)\w*\s*[=:]\s*\S|://[^/\s@]*:[^/\s@]+@"
 )
+
+
 _REFERENCE = "env:"
 
 
@@ -77,7 +86,7 @@ class ClusterConfig(Frozen):
 
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
-        """Refuse more than one way to say how many workers there are."""
+        """Refuse more than one number of workers."""
         given = {
             "workers": self.workers,
             "adapt_kwargs": self.adapt_kwargs,

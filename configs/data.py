@@ -7,7 +7,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     Strict,
@@ -17,10 +19,21 @@ from pydantic import (
 )
 
 from configs.errors import check_name
-from configs.model import Frozen
 from fkd.problems import PROBLEMS
 from fkd.problems.declaration import TABLE, TABLE_SOURCES, Problem, table_problem
 from fkd.problems.encoder import Scale
+
+
+class Frozen(BaseModel):
+    """The base class of all configuration models: immutable, without unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,  # it may hold the address of a webhook
+    )
+
 
 AUTO: Final = "auto"
 SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

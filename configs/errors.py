@@ -19,7 +19,6 @@ RENAMED = {
     "memory_limit": "cluster_kwargs",
     "slurm": "cluster_kwargs",
     "kubernetes": "cluster_kwargs",
-    "worker_timeout": "worker_timeout",
 }
 
 

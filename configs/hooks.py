@@ -4,13 +4,22 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SecretStr,
+)
 
+from configs.data import Frozen
 from configs.errors import UserError
-from configs.model import Frozen
 
 MASK = "***"
+
+
 _ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
+
+
 _HOST = re.compile(
     r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
 )
@@ -50,6 +59,8 @@ Webhook = Annotated[
     BeforeValidator(_check_webhook),
     PlainSerializer(lambda secret: mask_addresses(secret.get_secret_value()), return_type=str),
 ]
+
+
 Words = Annotated[
     tuple[str, ...],
     PlainSerializer(lambda words: [mask_addresses(word) for word in words], return_type=list[str]),

@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
@@ -11,10 +11,10 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from configs.data import Frozen
 from configs.errors import UserError, check_name
 from configs.hooks import HooksConfig, mask_addresses
 from configs.methods import ENTRY_KEYS, parameters_model
-from configs.model import Frozen
 from configs.run import RunConfig
 from fkd.methods import methods
 
@@ -166,14 +166,15 @@ class _Loader(yaml.SafeLoader):
 def explain(error: ValidationError, source: str, tree: Any) -> str:
     """Return the validation errors of a source, one sentence each."""
     faults = error.errors()
-    sentences = [_sentence(f, tree) for f in faults if not _follows(f, [g["loc"] for g in faults])]
+    places = [fault["loc"] for fault in faults]
+    sentences = []
+    for fault in faults:
+        loc = fault["loc"]
+        inside = any(place != loc and place[: len(loc)] == loc for place in places)
+        # A list may be too short only because of invalid items, which are reported.
+        if not (fault["type"] == "too_short" and inside):
+            sentences.append(_sentence(fault, tree))
     return f"{source}: " + " ".join(sentences)
-
-
-def _follows(fault: Any, places: Sequence[tuple[int | str, ...]]) -> bool:
-    """Return whether a list is too short only because of invalid items, which are reported."""
-    loc = fault["loc"]
-    return fault["type"] == "too_short" and any(p != loc and p[: len(loc)] == loc for p in places)
 
 
 def _sentence(fault: Any, tree: Any) -> str:
@@ -181,30 +182,23 @@ def _sentence(fault: Any, tree: Any) -> str:
     location = _readable(fault["loc"], tree)
     cause = fault.get("ctx", {}).get("error")
     if fault["type"] == "extra_forbidden":
-        return f"{location}: {_unknown_key(fault['loc'], tree)}."
-    if fault["type"] == "missing" or (fault["loc"] == ("methods",) and not fault["input"]):
-        return f"{location}: {_absent_key(fault['loc'])}."
+        try:
+            check_name(str(fault["loc"][-1]), _siblings(fault["loc"], tree), key="the key")
+        except ValueError as error:
+            return f"{location}: {error}."
+        return f"{location}: this key is not allowed here."
+    if fault["loc"] == ("methods",) and not (fault["type"] != "missing" and fault["input"]):
+        return (
+            f"{location}: at least one method must be given, such as "
+            "`methods: [krr_fkd, dummy]`, got none."
+        )
+    if fault["type"] == "missing":
+        return f"{location}: the key {fault['loc'][-1]} must be given, got none."
     message = fault["msg"].removeprefix("Value error, ")
     # Values of hooks may be secrets.
     hidden = cause is not None or fault["loc"][:1] == ("hooks",)
     shown = "" if hidden else f", got {fault['input']!r}"
     return f"{location}: {message[0].lower()}{message[1:]}{shown}."
-
-
-def _absent_key(loc: tuple[int | str, ...]) -> str:
-    """Return the message for a missing or empty key."""
-    if loc == ("methods",):
-        return "at least one method must be given, such as `methods: [krr_fkd, dummy]`, got none"
-    return f"the key {loc[-1]} must be given, got none"
-
-
-def _unknown_key(loc: tuple[int | str, ...], tree: Any) -> str:
-    """Return the message for an unknown key, with the valid keys and the nearest one."""
-    try:
-        check_name(str(loc[-1]), _siblings(loc, tree), key="the key")
-    except ValueError as error:
-        return str(error)
-    return "this key is not allowed here"
 
 
 def _readable(loc: tuple[int | str, ...], tree: Any) -> str:
@@ -282,22 +276,17 @@ def load_configs(
     overrides : changes of all runs, each as path.to.key=value.
     over : further axes of the sweep, each as path.to.key=[value, value].
     """
-    text = _read(source)
-    try:
-        tree = read_yaml(text)
-    except yaml.YAMLError as error:
-        # The message of the parser contains the line.
-        cause = mask_addresses(" ".join(str(error).split()))
-        raise UserError(
-            f"{source} must be a YAML file, but it cannot be parsed: {cause}."
-        ) from None
+    tree = _parse(_read(source), source)
     if not isinstance(tree, dict):
         raise UserError(
             f"{source} must contain keys such as data and methods, got {type(tree).__name__}."
         )
     overrides, over = tuple(overrides), tuple(over)
     runs = expand(add_axes(apply_overrides(tree, overrides), over), str(source))
-    folder = Path.cwd() if _sets_path([*overrides, *over]) else Path(source).absolute().parent
+    keys = {text.partition("=")[0].strip() for text in (*overrides, *over)}
+    # A path on the command line is relative to the working folder.
+    here = keys & {"data", "data.path"}
+    folder = Path.cwd() if here else Path(source).absolute().parent
     return tuple(parse_config(_located(run, folder), str(source)) for run in runs)
 
 
@@ -315,11 +304,6 @@ def dump_config(config: RunConfig) -> str:
     Addresses of hooks are reduced to their hosts, because they may be secrets.
     """
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
-
-def _sets_path(overrides: Iterable[str]) -> bool:
-    """Return whether the command line sets the path of the data."""
-    return any(text.partition("=")[0].strip() in ("data", "data.path") for text in overrides)
 
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -341,6 +325,18 @@ def _found(name: str, folder: Path) -> str:
     named = Path(name).expanduser()
     places = [folder / named, Path.cwd() / named]
     return str(next((place for place in places if place.is_file()), places[0]))
+
+
+def _parse(text: str, source: str | Path) -> Any:
+    """Return the content of a YAML text. The error of invalid YAML names the source."""
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError as error:
+        # The message of the parser contains the line.
+        cause = mask_addresses(" ".join(str(error).split()))
+        raise UserError(
+            f"{source} must be a YAML file, but it cannot be parsed: {cause}."
+        ) from None
 
 
 def _read(source: str | Path) -> str:
@@ -375,15 +371,11 @@ class _Hooked(Frozen):
 def read_hooks(path: Path) -> HooksConfig:
     """Return the hooks of a YAML file, such as the configuration of a run."""
     try:
-        tree = read_yaml(path.read_text(encoding="utf-8"))
+        tree = _parse(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"--hooks must be a YAML file, got {path}, which cannot be read."
         ) from error
-    except yaml.YAMLError as error:
-        # The message of the parser contains the line.
-        cause = mask_addresses(" ".join(str(error).split()))
-        raise UserError(f"{path} must be a YAML file, but it cannot be parsed: {cause}.") from None
     if not isinstance(tree, dict) or not tree.get("hooks"):
         raise UserError(
             f"{path} must have a key `hooks`, such as "

@@ -24,22 +24,12 @@ from fkd.methods.kernel_methods import RIDGE_RULES
 def _annotation(hint: Any, declared: Field[Any]) -> Any:
     """Return the pydantic type of a declared parameter."""
     if is_dataclass(hint) and isinstance(hint, type):
-        return Annotated[parameters_model(hint), BeforeValidator(_by_kind)]
+        # A single word is the parameter `kind`.
+        by_kind = BeforeValidator(lambda v: {"kind": v} if isinstance(v, str) else v)
+        return Annotated[parameters_model(hint), by_kind]
     if choices := declared.metadata.get("choices"):
         return Literal[choices]
     return hint
-
-
-def _by_kind(value: Any) -> Any:
-    """Read a single word as the parameter `kind`."""
-    return {"kind": value} if isinstance(value, str) else value
-
-
-def _default(declared: Field[Any]) -> Any:
-    """Return the declared default."""
-    if declared.default_factory is not MISSING:
-        return declared.default_factory()
-    return declared.default
 
 
 @cache
@@ -49,7 +39,8 @@ def parameters_model(declaration: type) -> type[BaseModel]:
     columns: dict[str, Any] = {}
     for declared in fields(declaration):
         bounds = {k: v for k, v in declared.metadata.items() if k in ("gt", "ge", "lt", "le")}
-        default = _default(declared)
+        factory = declared.default_factory
+        default = declared.default if factory is MISSING else factory()
         if is_dataclass(default) and not isinstance(default, type):
             default = parameters_model(type(default))()
         columns[declared.name] = (
@@ -117,25 +108,24 @@ class MethodConfig(BaseModel):
 
     @model_validator(mode="after")
     def _validate_parameters(self) -> Self:
-        """Refuse parameters that the method does not declare."""
+        """Refuse undeclared parameters, and a search over parameters with given values."""
         declared = methods()[check_name(self.name, methods(), key="name")]
-        _check_installed(declared)
+        try:
+            declared.check_installed()
+        except ModuleNotFoundError as error:
+            raise ValueError(str(error)) from error
         checked = _checked(declared.parameters, self.parameters)
         object.__setattr__(self, "parameters", checked)
         for axes in ("grid", "search"):
             if (values := getattr(self, axes)) is not None:
                 object.__setattr__(self, axes, _checked_grid(declared, values))
-        self._check_search(declared)
-        return self
-
-    def _check_search(self, declared: Method) -> None:
-        """Refuse a search over parameters with given values."""
         decided = {declared.strength, *self.parameters, *(self.grid or {})}
         if both := decided & set(self.search or {}):
             raise ValueError(
                 f"search of {self.name} must not contain its strength or parameters with given "
                 f"values, got {', '.join(sorted(map(str, both)))}"
             )
+        return self
 
     @model_serializer
     def _plain(self) -> dict[str, Any]:
@@ -173,7 +163,7 @@ class MethodConfig(BaseModel):
         return declared.settings(problem, fixed, self._axes(declared, self.grid))
 
     def grows(self, problem: str) -> bool:
-        """Return whether strengths are not given, so that more are added to the first ones."""
+        """Return True if strengths are not given, so that more are added to the first ones."""
         declared = methods()[self.name]
         if declared.ours or problem in PUBLISHED_PROBLEMS:
             return False
@@ -201,14 +191,6 @@ class MethodConfig(BaseModel):
 def _plain_value(value: Any) -> Any:
     """Return a parameter's value as a plain value."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
-def _check_installed(declared: Method) -> None:
-    """Refuse a method whose optional packages are not installed."""
-    try:
-        declared.check_installed()
-    except ModuleNotFoundError as error:
-        raise ValueError(str(error)) from error
 
 
 def _built(declared: Method, name: str, value: Any) -> Any:

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from configs.cluster import ClusterConfig
-from configs.data import DataConfig, FoldsConfig, Names
+from configs.data import DataConfig, FoldsConfig, Frozen, Names
 from configs.errors import UserError, check_name
 from configs.load import explain, parse_config, read_yaml
 from configs.methods import MethodConfig
-from configs.model import Frozen
 from configs.run import Measure, RunConfig, TrackingConfig
 from fkd.measures import REPORTED
 from fkd.methods import method
@@ -31,77 +30,78 @@ def _known_score(name: str) -> str:
 
 Score = Annotated[str, AfterValidator(_known_score)]
 Error = Literal["mae", "rmse"]
-"""By which two curves are compared: the paper's, and the one that large errors weigh in."""
+"""The error by which two curves are compared. The paper uses mae; rmse weights large errors."""
 Part = Literal["all", "strong", "weak"]
 
 
 class _Claim(Frozen):
-    """What every claim says of itself."""
+    """The fields of every claim."""
 
     says: str
-    """The statement, for people; {run} stands for the data set."""
+    """The statement as text. {run} is replaced by the title of the data set."""
     source: str = "ours"
-    """Where the paper says so, or "ours"."""
+    """The place in the paper, or "ours"."""
     runs: Names = ()
-    """The runs on which it is judged; all if not said."""
+    """The runs on which it is judged; default: all."""
     curve: str
     """The curve that the statement is about."""
     column: str | None = None
-    """The column on which measures are taken; the first one if not said."""
+    """The measured column; default: the first one."""
 
 
-class Better(_Claim):
+class _FrontClaim(_Claim):
+    """A comparison of two curves at equal values of a measure."""
+
+    than: str
+    measure: Measure
+    part: Part = "all"
+    """The half of the measure's range. Strong regularisation is the fairer half."""
+
+
+class Better(_FrontClaim):
     """The curve has less error than another at equal values of a measure."""
 
     rule: Literal["better"]
-    than: str
-    measure: Measure
-    part: Part = "all"
-    """Which half of the measure's range: strong regularisation is the fairer one."""
 
 
-class NotBetter(_Claim):
+class NotBetter(_FrontClaim):
     """The curve has no less error than another at equal values of a measure."""
 
     rule: Literal["not_better"]
-    than: str
-    measure: Measure
-    part: Part = "all"
     margin: float = Field(default=0.02, ge=0, lt=1)
-    """Less error by less than this share of what the better curve gains on the dummy is none."""
+    """A difference below this share of the better curve's gain on the dummy counts as none."""
 
 
-class MorePronounced(_Claim):
+class MorePronounced(_FrontClaim):
     """The curve's advantage over another is greater in one measure than in a second."""
 
     rule: Literal["more_pronounced"]
-    than: str
-    measure: Measure
     beside: Measure
-    part: Part = "all"
 
 
-class Equal(_Claim):
-    """The curve's error is another's least one, to a margin."""
+class _LeastErrorClaim(_Claim):
+    """A comparison with the least error of another curve."""
 
-    rule: Literal["equal"]
     than: str
     at: float | None = None
-    """The strength at which the curve's error is taken, 0: unregularised; its least if not said."""
+    """The strength at which the curve's error is taken; default: that of its least error."""
+
+
+class Equal(_LeastErrorClaim):
+    """The curve's error equals the least error of another curve, up to a margin."""
+
+    rule: Literal["equal"]
     margin: float = Field(default=0.02, gt=0)
 
 
-class LessError(_Claim):
-    """The curve's error is below another's least one."""
+class LessError(_LeastErrorClaim):
+    """The curve's error is below the least error of another curve."""
 
     rule: Literal["less_error"]
-    than: str
-    at: float | None = None
-    """The strength at which the curve's error is taken; its least error if not said."""
 
 
 class Near(_Claim):
-    """Two curves agree setting by setting, to a share of the second one's range."""
+    """Two curves agree setting by setting, up to a share of the second one's range."""
 
     rule: Literal["near"]
     to: str
@@ -126,7 +126,7 @@ class Change(_Claim):
     stop: float
     direction: Literal["up", "down", "not_down"]
     margin: float = Field(default=0.02, ge=0)
-    """For not_down: a fall by less than this share of the score's greatest value is none."""
+    """For not_down: a fall below this share of the score's greatest value counts as none."""
 
 
 class Faster(_Claim):
@@ -145,7 +145,7 @@ class Optimal(_Claim):
     at: dict[str, float]
     by: Literal["mae", "mse"]
     margin: float = Field(default=0.01, ge=0)
-    """An error above the best by less than this share is as good."""
+    """An error that exceeds the least one by less than this share counts as equal."""
 
 
 class Agree(_Claim):
@@ -179,11 +179,11 @@ _MEASURES = ("measure", "beside", "of")
 def spread(raw: Any) -> list[Any]:
     """Return one claim for each combination of the keys that are lists.
 
-    ``says`` may name such a key in braces; what is no mapping is left to the validation.
+    `says` may contain such a key in braces. The validation refuses a value that is no mapping.
     """
     if not isinstance(raw, Mapping):
         return [raw]
-    # An empty list would make the claim vanish: it is left for the validation to refuse.
+    # An empty list would remove the claim. The validation refuses it.
     lists = {key: raw[key] for key in _SPREAD if isinstance(raw.get(key), list) and raw[key]}
     return [
         {**raw, **chosen, "says": _named(raw.get("says"), chosen)}
@@ -193,29 +193,29 @@ def spread(raw: Any) -> list[Any]:
 
 
 def _named(says: Any, chosen: Mapping[str, Any]) -> Any:
-    """Return the statement with what was chosen in it, measures in capitals."""
+    """Return the statement with the chosen values, measures in capitals."""
     if isinstance(says, str):
         for key, value in chosen.items():
             says = says.replace(f"{{{key}}}", value.upper() if key in _MEASURES else str(value))
     return says
 
 
-PLAIN = "plain"  # the variant of curves that name none
+PLAIN = "plain"  # the default variant of a curve
 Seeds = tuple[Annotated[int, Field(ge=0)], ...]
 
 
 class CurveConfig(Frozen):
-    """One line of a figure: a method with its grid, on the run's data or a variant of it."""
+    """A line of a figure: a method with its grid, on the run's data or a variant of them."""
 
     method: MethodConfig
     variant: str = PLAIN
     seeds: Seeds = ()
-    """Those of the run's seeds under which it is drawn, the first among them; all if not said."""
+    """The seeds of the run that the curve uses, including the first one; default: all."""
 
     @model_validator(mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        """Read a method's entry, the variant's name and the seeds among its keys."""
+        """Separate the variant and the seeds from the entry of the method."""
         if not isinstance(value, Mapping):
             return {"method": value}
         own = {name: value[name] for name in ("variant", "seeds") if name in value}
@@ -228,34 +228,29 @@ class CurvesConfig(Frozen):
     title: str
     data: DataConfig
     variants: dict[str, DataConfig] = Field(default_factory=dict)
-    """Keys of `data` that differ, by name; the rows must stay the same ones."""
+    """Keys of `data` that differ, by variant. The rows must be the same."""
     folds: FoldsConfig = Field(default_factory=FoldsConfig)
     seeds: Seeds = ()
-    """Seeds by which rows are cut into folds anew, and methods start; the experiment's if none."""
+    """Seeds of folds and methods; default: the seed of the experiment."""
     recoverability: bool = False
-    """Whether to ask how well the protected columns can be guessed from the curves' features."""
+    """True: measure how well the features of the curves predict the sensitive columns."""
     curves: dict[str, CurveConfig] = Field(min_length=1)
-    """What each line of the figure is, by the label that claims use."""
+    """The lines of the figure by the label that claims use."""
 
     @model_validator(mode="before")
     @classmethod
     def _merge_variants(cls, raw: Any) -> Any:
-        """Write the data's own keys where a variant says nothing, before defaults depend on any."""
+        """Complete each variant by the keys of `data`, before defaults are filled in."""
         if not isinstance(raw, Mapping) or not isinstance(raw.get("variants"), Mapping):
             return raw
         variants = {name: {**raw["data"], **keys} for name, keys in raw["variants"].items()}
         return {**raw, "variants": variants}
 
     @model_validator(mode="after")
-    def _variants_are_known(self) -> Self:
-        """Refuse a curve on a variant that is not there."""
+    def _check(self) -> Self:
+        """Refuse unknown variants, and seeds that repeat or would test different rows."""
         for curve in self.curves.values():
             check_name(curve.variant, (PLAIN, *self.variants), key="curves.variant")
-        return self
-
-    @model_validator(mode="after")
-    def _seeds_cut_the_same_rows(self) -> Self:
-        """Refuse seeds that repeat, change nothing, or let other rows be tested."""
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds must be different numbers, got {list(self.seeds)}")
         if len(self.seeds) > 1 and (self.folds.kind == "forward" or self.folds.reserve):
@@ -263,11 +258,6 @@ class CurvesConfig(Frozen):
                 f"seeds must be one where folds are forward in time or reserve rows, got "
                 f"{list(self.seeds)}: every seed has to test the same rows in other folds"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _curves_have_seeds_of_the_run(self) -> Self:
-        """Refuse a curve under seeds that the run has not, or without its first."""
         for label, curve in self.curves.items():
             if curve.seeds and (
                 not set(curve.seeds) <= set(self.seeds) or self.seeds[0] not in curve.seeds
@@ -279,7 +269,7 @@ class CurvesConfig(Frozen):
         return self
 
     def used_variants(self) -> tuple[str, ...]:
-        """Return the variants that some curve is drawn on."""
+        """Return the variants that the curves use."""
         return tuple(dict.fromkeys(curve.variant for curve in self.curves.values()))
 
     def variant_data(self, variant: str) -> DataConfig:
@@ -287,7 +277,7 @@ class CurvesConfig(Frozen):
         return self.variants.get(variant, self.data)
 
     def under(self, seed: int) -> Self:
-        """Return the run with the curves that are drawn under one of its seeds."""
+        """Return the run with the curves that use a seed."""
         drawn = {
             label: curve
             for label, curve in self.curves.items()
@@ -296,23 +286,23 @@ class CurvesConfig(Frozen):
         return self.model_copy(update={"curves": drawn})
 
 
-# On these the paper is silent; what is protected, where rows come from, how many, is its own.
+# Keys of `data` that the paper does not specify.
 READING_KEYS = ("drop", "missing", "labels", "scale", "scale_on", "year", "horizon")
-_PUBLISHED = "it is read so already"
+_PUBLISHED = "its values are the same already"
 _LONGEST = 40  # of a folder's name
 
 
 def read_otherwise(tree: dict[str, Any], reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return the experiment with keys of `data` set on every run that they change.
 
-    A run to which a key means nothing, or whose data are read so already, is left out with the
-    claims on it, so that no verdict of the published reading is counted again.
+    A run to which a key does not apply, or that has these values already, is left out with the
+    claims on it. Verdicts on the published values are therefore not counted twice.
     """
     for key in reading:
         try:
             check_name(key, READING_KEYS, key="a key of data for --set of fkd reproduce")
         except ValueError as error:
-            raise UserError(f"{error}; the experiments' files say the rest.") from None
+            raise UserError(f"{error}; the files of the experiments set the others.") from None
     changed, unread = dict[str, Any](), dict[str, str]()
     for name, run in tree["runs"].items():
         why = _unread(run["data"], reading)
@@ -321,33 +311,33 @@ def read_otherwise(tree: dict[str, Any], reading: Mapping[str, Any]) -> dict[str
         else:
             changed[name] = {**run, "data": {**run["data"], **reading}}
     if not changed:
-        told = "; ".join(dict.fromkeys(unread.values()))
+        reasons = "; ".join(dict.fromkeys(unread.values()))
         raise UserError(
-            f"{tree['name']} has no run that {reading_words(reading)} would read otherwise: {told}."
+            f"{tree['name']} has no run that {reading_words(reading)} would change: {reasons}."
         )
     claims = [kept for claim in tree.get("claims", []) for kept in _on(claim, changed)]
     return {**tree, "runs": changed, "claims": claims, "reading": dict(reading), "unread": unread}
 
 
 def reading_words(reading: Mapping[str, Any]) -> str:
-    """Return a reading as `--set` takes it, for people."""
+    """Return changed keys of `data` as `--set` takes them."""
     return ", ".join(f"data.{key}={_plain(value)}" for key, value in reading.items())
 
 
 def reading_slug(reading: Mapping[str, Any]) -> str:
-    """Return a reading as part of a file's name."""
+    """Return changed keys of `data` as part of a file name."""
     words = [
         f"{key}-{_plain(value).strip('[]') or 'none'}" for key, value in sorted(reading.items())
     ]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(words)).strip("-")
     if len(slug) <= _LONGEST:
         return slug
-    # Cut names of two readings could be the same.
+    # Two shortened names could be equal without the digest.
     return f"{slug[: _LONGEST - 9]}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
 
 
 def _unread(data: Mapping[str, Any], reading: Mapping[str, Any]) -> str:
-    """Return why a run's data cannot be read so, nothing where they can."""
+    """Return the reason why keys do not change a run's data, an empty text if they do."""
     try:
         found = parse_config({"methods": ["dummy"], "data": {**data, **reading}}, "--set").data
     except UserError as error:
@@ -356,7 +346,7 @@ def _unread(data: Mapping[str, Any], reading: Mapping[str, Any]) -> str:
 
 
 def _on(claim: Any, runs: Mapping[str, Any]) -> list[Any]:
-    """Return the claim on the runs that are left, nothing where none of its own is."""
+    """Return the claim on the remaining runs, nothing if none of its runs remains."""
     if not isinstance(claim, Mapping) or not claim.get("runs"):
         return [claim]
     named = [claim["runs"]] if isinstance(claim["runs"], str) else claim["runs"]
@@ -365,7 +355,7 @@ def _on(claim: Any, runs: Mapping[str, Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as it stands in --set."""
+    """Return a value as `--set` takes it."""
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(str, value)) + "]"
     return str(value)
@@ -375,7 +365,7 @@ _FOLDER = "paper"
 
 
 class FigureConfig(Frozen):
-    """What an experiment's figure shows."""
+    """The figure of an experiment."""
 
     kind: Literal["fronts", "errors", "differences"] = "fronts"
     """Error against measures; error along a grid; distance of predictions along the strength."""
@@ -383,11 +373,11 @@ class FigureConfig(Frozen):
     along: str = "gamma"
     """Errors: the parameter on the axis."""
     of: Literal["mae", "mse"] = "mse"
-    """Errors: which error."""
+    """Errors: the error on the other axis."""
 
 
 class ExperimentConfig(Frozen):
-    """One experiment: what is asked, computed, drawn, claimed."""
+    """An experiment: its question, runs, figure and claims."""
 
     name: str
     title: str
@@ -397,23 +387,23 @@ class ExperimentConfig(Frozen):
     figure: FigureConfig = Field(default_factory=FigureConfig)
     claims: tuple[Claim, ...] = ()
     quick: bool = False
-    """Whether this is the small form, kept apart from the whole one."""
+    """True for the quick form, which is stored separately."""
     left_out: dict[str, str] = Field(default_factory=dict)
-    """Why curves are not computed, by label; claims on them are not judged."""
+    """The reason why a curve is not computed, by label. Claims on it are not judged."""
     reading: dict[str, Any] = Field(default_factory=dict)
-    """Keys of `data` that are read otherwise than the file says."""
+    """Keys of `data` with other values than in the file."""
     unread: dict[str, str] = Field(default_factory=dict)
-    """Runs that such a reading does not change, with the reason; they are not judged again."""
+    """Runs that these keys do not change, with the reason. They are not judged again."""
 
     @field_validator("claims", mode="before")
     @classmethod
     def _spread_claims(cls, raw: Any) -> Any:
-        """Read a claim with lists in it as one claim per combination."""
+        """Replace a claim that contains lists by one claim per combination."""
         return [one for claim in raw for one in spread(claim)] if isinstance(raw, list) else raw
 
     @model_validator(mode="after")
     def _claims_name_curves(self) -> Self:
-        """Refuse a claim on a run or a curve that is not there."""
+        """Refuse a claim on an unknown run, curve or column."""
         for claim in self.claims:
             for run in claim.runs:
                 check_name(run, self.runs, key="claims.runs")
@@ -438,25 +428,25 @@ class ExperimentConfig(Frozen):
 
     @property
     def collection(self) -> str:
-        """To what its page belongs: a quick run, or another reading, overwrites no other one."""
+        """The collection of its page. Quick runs and other values of `data` have their own."""
         words = ["paper", *(["quick"] if self.quick else [])]
         return "-".join([*words, *([reading_slug(self.reading)] if self.reading else [])])
 
     @property
     def prefix(self) -> str:
-        """How names of its runs begin: apart from those of other collections."""
+        """The beginning of the names of its runs."""
         return f"{self.collection}-{self.name}"
 
     def seeds_of(self, run: str) -> tuple[int, ...]:
-        """Return the seeds of a run's folds, the experiment's own where it names none."""
+        """Return the seeds of a run, by default the seed of the experiment."""
         return self.runs[run].seeds or (self.seed,)
 
     def run_configs(
         self, run: str, cluster: ClusterConfig, seed: int | None = None
     ) -> dict[str, RunConfig]:
-        """Return a run by variant as `fkd run` would take it; nothing is chosen: no inner folds.
+        """Return the configuration of a run by variant, without selection.
 
-        One of several seeds has the curves that are drawn under it, and a name of its own.
+        Each seed has a name of its own, and the curves that use it.
         """
         chosen = self.seeds_of(run)[0] if seed is None else seed
         found = self.runs[run].under(chosen)
@@ -478,7 +468,7 @@ class ExperimentConfig(Frozen):
 
 
 def experiment_names() -> tuple[str, ...]:
-    """Return the names of the shipped experiments, in their order."""
+    """Return the names of the shipped experiments in order."""
     found = files("configs").joinpath(_FOLDER).iterdir()
     names = (f.name.removesuffix(".yaml") for f in found if f.name.endswith(".yaml"))
     # E10 comes after E9.
@@ -486,18 +476,18 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def read_experiment(name: str) -> dict[str, Any]:
-    """Return a shipped experiment as its file has it."""
+    """Return the content of the file of a shipped experiment."""
     try:
         check_name(name, experiment_names(), key="an experiment")
     except ValueError as error:
-        raise UserError(f"{error}; `all` takes every one.") from None
+        raise UserError(f"{error}; `all` selects every experiment.") from None
     text = files("configs").joinpath(_FOLDER, f"{name}.yaml").read_text(encoding="utf-8")
     tree: dict[str, Any] = read_yaml(text)
     return {"name": name, **tree}
 
 
 def statements(tree: Mapping[str, Any]) -> list[str]:
-    """Return what an experiment says of its runs; what its methods need may be missing here."""
+    """Return the statements of an experiment. Its methods need not be installed."""
     titles = {run: found["title"] for run, found in tree["runs"].items()}
     claims = [claim for raw in tree["claims"] for claim in spread(raw)]
     found = []
@@ -527,7 +517,7 @@ _NOT_EMBEDDED = "the embedded file of a quick run has no columns with missing va
 
 
 def without(tree: Tree, leave_out: Callable[[Method], str | None]) -> Tree:
-    """Return the experiment without the curves for whose method a reason is given."""
+    """Return the experiment without the curves for which `leave_out` returns a reason."""
     reasons: dict[str, str] = {}
     runs: Tree = {}
     for name, run in tree["runs"].items():
@@ -544,12 +534,12 @@ def without(tree: Tree, leave_out: Callable[[Method], str | None]) -> Tree:
 
 
 def is_network(declared: Method) -> bool:
-    """Return whether a method trains a neural network."""
+    """Return True if a method trains a neural network."""
     return declared.extra is not None and declared.extra.name == "neural"
 
 
 def quick(tree: Tree) -> Tree:
-    """Return the experiment with fewer rows, folds and points: it shows that all works, no more."""
+    """Return the experiment with fewer rows, folds and points, to test that it runs."""
     runs = {name: _quick_run(run) for name, run in tree["runs"].items()}
     gone = {
         label: _NOT_EMBEDDED
@@ -569,7 +559,7 @@ def _quick_run(run: Tree) -> Tree:
     variants = {name: v for name, v in run.get("variants", {}).items() if "missing" not in v}
     seeds = run.get("seeds", [])[:QUICK_SEEDS]
     curves = {
-        label: _few_seeds(_quick_entry(entry, data), seeds)
+        label: _quick_entry(entry, data, seeds)
         for label, entry in run["curves"].items()
         if _entry(entry).get("variant", PLAIN) in (PLAIN, *variants)
     }
@@ -578,33 +568,29 @@ def _quick_run(run: Tree) -> Tree:
     return {**run, **changed, **({"seeds": seeds} if seeds else {})}
 
 
-def _few_seeds(entry: Tree, seeds: list[int]) -> Tree:
-    """Return a curve under those of its seeds that the quick run has."""
-    if "seeds" not in entry:
-        return entry
-    return {**entry, "seeds": [seed for seed in entry["seeds"] if seed in seeds]}
-
-
-def _quick_entry(raw: Any, data: Tree) -> Tree:
-    """Return a curve with at most three values on each axis, a network with few epochs."""
+def _quick_entry(raw: Any, data: Tree, seeds: list[int]) -> Tree:
+    """Return a curve with fewer seeds, at most three values per axis, and few epochs."""
     entry = _entry(raw)
     declared = method(entry["name"])
     paper = declared.published.get(data["problem"]) or declared.published.get("acs_income")
     grid: Mapping[str, Sequence[Any]] = entry.get("grid") or {
         name: values for name, values in (paper or Published()).grid.items() if name not in entry
     }
-    thin = {name: list(_ends(list(values))) for name, values in grid.items()}
-    epochs = {"epochs": _QUICK_EPOCHS} if is_network(declared) else {}
-    return {**entry, **epochs, **({"grid": thin} if thin else {})}
-
-
-def _ends(values: list[Any]) -> list[Any]:
-    """Return first, middle, last of a list."""
-    return [values[i] for i in sorted({0, len(values) // 2, len(values) - 1})]
+    # The first, the middle and the last value.
+    thin = {
+        name: [values[i] for i in sorted({0, len(values) // 2, len(values) - 1})]
+        for name, values in grid.items()
+    }
+    changed: Tree = {"grid": thin} if thin else {}
+    if is_network(declared):
+        changed["epochs"] = _QUICK_EPOCHS
+    if "seeds" in entry:
+        changed["seeds"] = [seed for seed in entry["seeds"] if seed in seeds]
+    return {**entry, **changed}
 
 
 def synthetic(tree: Tree, run: str) -> Tree:
-    """Return the experiment with one census run on synthetic rows, for want of real ones."""
+    """Return the experiment with one census run on synthetic rows."""
     changed = {**tree["runs"][run]}
     size = {"source": "synthetic", "synthetic": {"rows": _SYNTHETIC_ROWS}}
     changed["data"] = {**changed["data"], **size}

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -10,30 +10,38 @@ from pydantic import (
     AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
 from configs.cluster import ClusterConfig
-from configs.data import METADATA_KEYS, DataConfig, FoldsConfig
+from configs.data import METADATA_KEYS, DataConfig, FoldsConfig, Frozen
 from configs.errors import check_name
 from configs.hooks import HooksConfig
 from configs.methods import MethodConfig
-from configs.model import Frozen
 from fkd.measures import REPORTED
 from fkd.methods import method
 
 Keeping = Literal["auto", "keep", "drop"]
+
+
 # 800 kB per fit. Predictions that are not kept are computed again for one model if needed.
 AUTO_ROWS = 100_000
+
+
 # Factor for the held-out fold, whose predictions the judgement and the report read. Each trial has
 # one such fold.
 SHOWN_TIMES = 10
 
 
+_KINDS = ("nystroem", "fourier")  # of approximations that can be shared
+
+
+DEFAULT_KNEE = "gdp"
+
+
 def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
-    """Return whether predictions of a split are kept.
+    """Return True if predictions of a split are kept.
 
     Parameters
     ----------
@@ -42,33 +50,11 @@ def keeps(policy: Keeping, rows: int, *, shown: bool = False) -> bool:
     rows
         Number of test rows.
     shown
-        Whether the split is the held-out fold.
+        True for the held-out fold.
     """
     if policy == "auto":
         return rows <= AUTO_ROWS * (SHOWN_TIMES if shown else 1)
     return policy == "keep"
-
-
-_KINDS = ("nystroem", "fourier")
-
-
-def check_shared(methods: Iterable[MethodConfig], folds: FoldsConfig) -> None:
-    """Refuse a shared map without reserved rows, or of a kind that cannot be shared."""
-    for entry in methods:
-        for value in _approximations(entry):
-            if not value["shared"]:
-                continue
-            if value["kind"] not in _KINDS:
-                raise ValueError(
-                    f"approximation.kind of {entry.name} must be nystroem or fourier if shared "
-                    f"is true, got {value['kind']!r}"
-                )
-            if not folds.reserve:
-                raise ValueError(
-                    f"folds.reserve must be above 0 if {entry.name} has a shared map, got 0. The "
-                    "map is computed from reserved rows, which no fold tests on. Use for instance "
-                    "--set folds.reserve=0.2"
-                )
 
 
 def _approximations(entry: MethodConfig) -> list[Mapping[str, Any]]:
@@ -91,7 +77,7 @@ class WeightsConfig(Frozen):
     """Use the weights in measures of test rows."""
 
     @model_validator(mode="after")
-    def _counts_somewhere(self) -> Self:
+    def _check_use(self) -> Self:
         """Refuse weights without a use."""
         if not (self.removal or self.fit or self.measures):
             raise ValueError(
@@ -101,7 +87,7 @@ class WeightsConfig(Frozen):
         return self
 
     def counts_in(self, part: str) -> bool:
-        """Return whether a part of a fit uses the weights."""
+        """Return True if a part of a fit uses the weights."""
         return {"removal": self.removal, "fit": self.fit}.get(part, False)
 
     def text(self) -> str:
@@ -111,37 +97,8 @@ class WeightsConfig(Frozen):
 
     @property
     def train(self) -> bool:
-        """Whether fits depend on the weights."""
+        """True if fits depend on the weights."""
         return self.removal or self.fit
-
-
-def check_weights(
-    weights: WeightsConfig, data: DataConfig, methods: Iterable[MethodConfig]
-) -> None:
-    """Refuse an absent column, and methods that cannot use the weights."""
-    kept = data.declaration.extra
-    if not kept:
-        raise ValueError(
-            f"weights.column must be a kept column, got {weights.column!r}, but the table keeps "
-            "none. Add it to data.keep"
-        )
-    check_name(weights.column, kept, key="weights.column")
-    for name in dict.fromkeys(entry.name for entry in methods):
-        weighs = method(name).weighs
-        if weights.train and weighs == "nothing":
-            raise ValueError(
-                f"methods must support sample weights if weights are given, got {name}, which does "
-                "not. Leave it out, or use weights in measures only: weights.removal=false and "
-                "weights.fit=false"
-            )
-        if weighs == "both" and weights.removal != weights.fit:
-            raise ValueError(
-                f"weights.removal and weights.fit must be equal for {name}, which removes and fits "
-                f"in one step, got {weights.removal} and {weights.fit}".lower()
-            )
-
-
-DEFAULT_KNEE = "gdp"
 
 
 def _known_measure(name: str) -> str:
@@ -179,14 +136,14 @@ class SelectConfig(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_knee_unless_told(cls, value: Any) -> Any:
+    def _fill_knee(cls, value: Any) -> Any:
         """Use the knee of GDP by default: the least error alone would remove nothing."""
         if isinstance(value, dict) and not {"minimise", "subject_to", "knee_of"} & value.keys():
             return {**value, "knee_of": DEFAULT_KNEE}
         return value
 
     @model_validator(mode="after")
-    def _one_policy(self) -> Self:
+    def _check_policy(self) -> Self:
         """Refuse a knee beside limits."""
         if self.knee_of and self.subject_to:
             raise ValueError(
@@ -220,39 +177,64 @@ class RunConfig(Frozen):
     hooks: HooksConfig = Field(default_factory=HooksConfig)
     # Upper limits of the champion's measures on the held-out rows.
     gate: Limits = Field(default_factory=dict)
-    # Whether predictions of test rows are stored. They decide no number.
+    # The rule by which predictions of test rows are stored. No number depends on it.
     predictions: Keeping = "auto"
 
-    @field_validator("name")
-    @classmethod
-    def _no_folder_trick(cls, value: str) -> str:
-        """Refuse names that leave the folder of experiments."""
-        if ".." in value:
-            raise ValueError(f"name must not contain '..', got {value!r}")
-        return value
-
     @model_validator(mode="after")
-    def _methods_say_their_form(self) -> Self:
+    def _fill_parameters(self) -> Self:
         """Fill in the parameters whose defaults depend on the problem."""
         written = tuple(entry.on(self.data.problem) for entry in self.methods)
         object.__setattr__(self, "methods", written)
         return self
 
     @model_validator(mode="after")
-    def _shared_maps_have_rows(self) -> Self:
-        """Refuse a shared feature map without reserved rows."""
-        check_shared(self.methods, self.folds)
+    def _check_shared_maps(self) -> Self:
+        """Refuse a shared map without reserved rows, or of a kind that cannot be shared."""
+        for entry in self.methods:
+            for value in _approximations(entry):
+                if value["shared"] and value["kind"] not in _KINDS:
+                    raise ValueError(
+                        f"approximation.kind of {entry.name} must be nystroem or fourier if shared "
+                        f"is true, got {value['kind']!r}"
+                    )
+                if value["shared"] and not self.folds.reserve:
+                    raise ValueError(
+                        f"folds.reserve must be above 0 if {entry.name} has a shared map, got 0. "
+                        "The map is computed from reserved rows, which no fold tests on. Use for "
+                        "instance --set folds.reserve=0.2"
+                    )
         return self
 
     @model_validator(mode="after")
-    def _rows_can_be_weighed(self) -> Self:
-        """Refuse absent weights, and methods that cannot use them."""
-        if self.weights is not None:
-            check_weights(self.weights, self.data, self.methods)
+    def _check_weights(self) -> Self:
+        """Refuse an absent column of weights, and methods that cannot use the weights."""
+        weights = self.weights
+        if weights is None:
+            return self
+        kept = self.data.declaration.extra
+        if not kept:
+            raise ValueError(
+                f"weights.column must be a kept column, got {weights.column!r}, but the table "
+                "keeps none. Add it to data.keep"
+            )
+        check_name(weights.column, kept, key="weights.column")
+        for name in dict.fromkeys(entry.name for entry in self.methods):
+            weighs = method(name).weighs
+            if weights.train and weighs == "nothing":
+                raise ValueError(
+                    f"methods must support sample weights if weights are given, got {name}, which "
+                    "does not. Leave it out, or use weights in measures only: "
+                    "weights.removal=false and weights.fit=false"
+                )
+            if weighs == "both" and weights.removal != weights.fit:
+                raise ValueError(
+                    f"weights.removal and weights.fit must be equal for {name}, which removes and "
+                    f"fits in one step, got {weights.removal} and {weights.fit}".lower()
+                )
         return self
 
     @model_serializer(mode="wrap")
-    def _without_idle_weights(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_absent_weights(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out `weights` if there are none."""
         plain: dict[str, Any] = handler(self)
         if self.weights is None:
@@ -260,7 +242,7 @@ class RunConfig(Frozen):
         return plain
 
     @model_validator(mode="after")
-    def _search_has_inner_folds(self) -> Self:
+    def _check_inner_folds(self) -> Self:
         """Refuse a search or a gate without inner folds."""
         searched = any(entry.search is not None for entry in self.methods)
         if self.select is None and (searched or self.gate):
@@ -288,19 +270,13 @@ class RunConfig(Frozen):
     @property
     def digest(self) -> str:
         """Digest of everything that decides the numbers, without cluster, tracking and hooks."""
-        around = dict.fromkeys(_AROUND, True)
-        return self._digest(
-            exclude={**around, "cluster": _PLACE, "data": {*METADATA_KEYS, "ranges"}}
-        )
-
-    def _digest(self, exclude: Any) -> str:
-        """Return 16 hexadecimal digits of the digest of the configuration."""
-        plain = self.model_dump(mode="json", exclude=exclude)
+        around: Any = {
+            **dict.fromkeys(("tracking", "hooks", "gate", "predictions"), True),
+            # Of the cluster, only the BLAS threads decide numbers.
+            "cluster": ClusterConfig.model_fields.keys() - {"blas_threads"},
+            "data": {*METADATA_KEYS, "ranges"},
+        }
+        plain = self.model_dump(mode="json", exclude=around)
         if path := plain["data"].get("path"):
             plain["data"]["path"] = PurePath(path).name
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
-
-
-_AROUND = ("tracking", "hooks", "gate", "predictions")
-# Of the cluster, only the BLAS threads decide numbers.
-_PLACE = set(ClusterConfig.model_fields) - {"blas_threads"}

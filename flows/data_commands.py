@@ -19,7 +19,7 @@ from fkd.core.sentinel_values import shown_values
 from fkd.problems import PROBLEMS
 from flows.command_options import Names, Overrides
 from flows.model_commands import written_form
-from tasks.data.file_cache import Cache
+from tasks.data.download import Cache
 from tasks.data.load import PREPARED
 from tasks.data.schema_inference import InferredSchema, infer_schema, propose_run
 from tasks.storage.files import named_disk_errors, write_atomic

@@ -23,7 +23,7 @@ from fkd.measures import survey_weights
 from fkd.measures.auditing import Audit
 from flows.command_options import Names, Overrides
 from flows.messages import is_json, run_log, write_line
-from tasks.data.audit_input import PredictedColumns, PredictionFile, read_predicted
+from tasks.data.user_table import PredictedColumns, PredictionFile, read_predicted
 from tasks.monitor.scoring import MissingRule, ScoreRequest, check_request, score_table
 from tasks.report.audit_page import AuditLabels, audit_sentences, audit_table, write_audit
 from tasks.storage.settings import Settings, read_settings

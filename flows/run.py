@@ -43,8 +43,7 @@ from flows.command_options import Overrides
 from flows.errors import check_address_space
 from flows.messages import is_json, run_log, write_line
 from flows.outcome import BadEndError, end_runs, failure_hooks, show_cells
-from tasks.cluster.leftovers import sweep_leftovers
-from tasks.data.file_cache import Cache
+from tasks.data.download import Cache
 from tasks.data.load import describe_rows, remarks
 from tasks.fit.job import planned_cost
 from tasks.monitor.check import CROSSED, Watch, absolute_path, read_batches, watched_champion
@@ -53,6 +52,7 @@ from tasks.report.page import write_report
 from tasks.select.study import Study, open_study
 from tasks.servers.hooks import check_hooks
 from tasks.servers.prefect import client_environment, prefect_server, quiet_children, set_variables
+from tasks.storage.files import sweep_leftovers
 from tasks.storage.settings import ensure_writable, read_settings, without_credentials
 from tasks.track.compare import read_plan, reasons
 
@@ -76,7 +76,7 @@ def clear_leftovers() -> int:
     """Remove files of killed processes from FKD_HOME and return their number."""
     settings, removed = read_settings(), 0
     with suppress(OSError):  # the run itself reports what cannot be written
-        removed = sweep_leftovers(settings)
+        removed = sweep_leftovers(settings.home)
         if settings.downloads.is_dir():
             removed += Cache(settings.downloads).remove_leftovers(older_than=_PARTIAL_SECONDS)[0]
     return removed

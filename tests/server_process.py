@@ -110,7 +110,7 @@ def light_kind(folder: Path, **changes: object) -> ServerKind:
     """Return a server that starts quickly."""
     arguments = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "{port}")
     fields = {"title": "light", "folder": folder, "arguments": arguments, "health": "/"}
-    return ServerKind(**{**fields, "timeout": PATIENCE, **changes})
+    return ServerKind(**{**fields, **changes})
 
 
 def light_arguments(before: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from configs.cluster import LOCAL, ClusterConfig
 from configs.errors import UserError
 from tasks.cluster.signals import defer_interrupt, spare_workers
 from tasks.cluster.tls import agreed_address, named_certificates, plain_allowed, refusal
+from tasks.cluster.workers import ready
 from tasks.storage.files import write_atomic
 from tasks.storage.settings import Settings, read_secret, scrubbed
 
@@ -281,7 +282,7 @@ def _start_workers(cluster: Any, config: ClusterConfig) -> None:
         while len(cluster.worker_spec) < count:
             cluster.worker_spec.update(cluster.new_worker_spec())
         try:
-            cluster.sync(_ready, cluster, callback_timeout=_START_SECONDS)
+            cluster.sync(ready, cluster, callback_timeout=_START_SECONDS)
         except Exception as error:  # whatever the workers of a class raise
             hint = "Correct cluster.cluster_kwargs, or ask for fewer by cluster.workers."
             if isinstance(cluster, LocalCluster):
@@ -295,11 +296,6 @@ def _start_workers(cluster: Any, config: ClusterConfig) -> None:
             ) from error
     if adapt is not None:
         cluster.adapt(minimum=adapt.minimum, maximum=adapt.maximum)
-
-
-async def _ready(cluster: Any) -> None:
-    """Wait until every worker of a cluster has started."""
-    await cluster
 
 
 async def _kill_workers(cluster: Any) -> None:
@@ -376,7 +372,7 @@ _REPORT_FAULTS = (OSError, ImportError, AttributeError, RuntimeError, TypeError,
 
 
 def is_reported(config: ClusterConfig, client: Any) -> bool:
-    """Return whether Dask's report is wanted: by default, of processes that the run started."""
+    """Return True if Dask's report is wanted: by default, of processes that the run started."""
     if config.report is not None:
         return config.report
     inside = str(client.scheduler.address).startswith("inproc:")

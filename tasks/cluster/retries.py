@@ -19,10 +19,10 @@ _LOOK_SECONDS = 5.0
 _RESULT_SECONDS = 60.0
 _UNBEGUN = 20  # submissions of a job that never began, on a scheduler that others started
 # Faults that a person must mend, such as a missing file: another try would raise them again.
-_LASTING = frozenset(
-    getattr(errno, name)
-    for name in ("ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS", "ENOSPC", "EDQUOT")
-)
+_LASTING = {
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS),
+    *(errno.ENOSPC, errno.EDQUOT),
+}
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,11 @@ class _JobQueue:
             on_done(self.jobs[index])
         elif isinstance(error, UserError):
             raise UserError(str(error)) from error
-        elif _is_passing(error) and self._tries(index) <= self.retries:
+        elif (
+            isinstance(error, PASSING)
+            and getattr(error, "errno", None) not in _LASTING
+            and self._tries(index) <= self.retries
+        ):
             self.submit(index)
         elif isinstance(error, StoreUnreachableError):
             raise UserError(str(error)) from error  # no other job could store its result either
@@ -223,11 +227,6 @@ def _outcome(future: Any, *, wanted: bool) -> tuple[BaseException | None, Any]:
         return None, future.result(timeout=_RESULT_SECONDS) if wanted else None
     except PASSING as error:
         return error, None
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Return whether another try may succeed."""
-    return isinstance(error, PASSING) and getattr(error, "errno", None) not in _LASTING
 
 
 def _cause(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""A SLURM cluster whose certificates never lie in a file: `tasks.cluster.slurm.SlurmCluster`."""
+"""A SLURM cluster whose certificates are never written to a file."""
 
 import logging
 import subprocess

@@ -53,21 +53,20 @@ def named_certificates(
         found = {"tls_ca_file": tls.ca, **named}
     else:
         return None
-    for certificate in _certificates(found["tls_ca_file"]):
-        _check_date(found["tls_ca_file"], certificate)
+    _check_dates(found["tls_ca_file"])
     for role in roles:
         _check_pair(found[f"tls_{role}_cert"], found.get(f"tls_{role}_key"))
     return found
 
 
 def plain_allowed(user: dict[str, Any]) -> bool:
-    """Return whether the user's settings of Dask allow unencrypted connections."""
+    """Return True if the user's settings of Dask allow unencrypted connections."""
     return dask.config.get("distributed.comm.require-encryption", None, config=user) is False
 
 
 def _check_pair(cert: str, key: str | None) -> None:
     """Raise a UserError for an expired certificate, or one without its key."""
-    _check_date(cert, _certificates(cert)[0])
+    _check_dates(cert, count=1)
     if _is_text(cert) or (key is not None and _is_text(key)):
         return
     holder = key or cert
@@ -84,26 +83,26 @@ def _check_pair(cert: str, key: str | None) -> None:
         ) from error
 
 
-def _certificates(source: str) -> list[x509.Certificate]:
-    """Return the certificates of a file, or of the text itself."""
+def _check_dates(source: str, count: int | None = None) -> None:
+    """Raise a UserError for a certificate that is not yet or no longer valid.
+
+    Only the first `count` certificates of the file are checked.
+    """
     try:
-        return x509.load_pem_x509_certificates(_read(source))
+        certificates = x509.load_pem_x509_certificates(_read(source))
     except ValueError as error:
         raise UserError(
             f"The file {source} must contain a certificate in PEM format. {_REMEDY}"
         ) from error
-
-
-def _check_date(source: str, certificate: x509.Certificate) -> None:
-    """Raise a UserError for a certificate that is not yet or no longer valid."""
     now = datetime.datetime.now(datetime.UTC)
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not begin <= now <= end:
-        place = "given as text" if _is_text(source) else source
-        raise UserError(
-            f"The certificate {place} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} "
-            f"UTC, and it is {now:%Y-%m-%d %H:%M} now. Renew it. {_REMEDY}"
-        )
+    for certificate in certificates[:count]:
+        begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if not begin <= now <= end:
+            place = "given as text" if _is_text(source) else source
+            raise UserError(
+                f"The certificate {place} is valid from {begin:%Y-%m-%d %H:%M} to "
+                f"{end:%Y-%m-%d %H:%M} UTC, and it is {now:%Y-%m-%d %H:%M} now. Renew it. {_REMEDY}"
+            )
 
 
 def _read(source: str) -> bytes:
@@ -120,7 +119,7 @@ def _read(source: str) -> bytes:
 
 
 def _is_text(source: str) -> bool:
-    """Return whether a certificate is given as text and not as a file."""
+    """Return True if a certificate is given as text and not as a file."""
     return "\n" in source
 
 
@@ -130,7 +129,7 @@ def agreed_address(address: str, certificates: Mapping[str, str] | None, *, plai
     Parameters
     ----------
     plain
-        Whether unencrypted connections are allowed beside certificates.
+        True if unencrypted connections are allowed beside certificates.
     """
     if "://" not in address:
         return f"{'tls' if certificates else 'tcp'}://{address}"

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ import fkd
 from configs.errors import UserError
 from tasks.storage.environment import own_kernels
 from tasks.storage.records import code_versions
-from tasks.storage.settings import Settings, scrubbed
+from tasks.storage.settings import Settings, short_error
 from tasks.storage.store import open_store
 
 _RESTART_SECONDS = 10
@@ -61,7 +61,7 @@ def ask_workers(
 
 
 def is_foreign(client: Any) -> bool:
-    """Return whether the run connected to a scheduler that it did not start."""
+    """Return True if the run connected to a scheduler that it did not start."""
     return client.cluster is None
 
 
@@ -73,7 +73,7 @@ def count_threads(client: Any) -> int:
 
 
 def end_worker(client: Any, worker: str) -> bool:
-    """Return whether a worker that hangs was ended; its nanny starts another in its place."""
+    """End a worker that hangs; return False if it cannot be ended. Its nanny starts another."""
     if not worker.startswith(("tcp", "tls")):
         return False  # a thread of this process
     try:
@@ -113,12 +113,12 @@ async def _refill(cluster: Any) -> None:
     for name in gone:
         del cluster.workers[name]
     if len(cluster.workers) < len(cluster.worker_spec):
-        task = asyncio.create_task(_ready(cluster))
+        task = asyncio.create_task(ready(cluster))
         _refills.add(task)
         task.add_done_callback(_refilled)
 
 
-async def _ready(cluster: Any) -> None:
+async def ready(cluster: Any) -> None:
     """Wait until the workers of a cluster have started."""
     await cluster
 
@@ -156,7 +156,7 @@ class WorkerMonitor:
         while not self.check():
             time.sleep(_POLL_SECONDS)
             deadline = time.monotonic() + _CHECK_SECONDS
-        while unchecked_workers(self.client) and time.monotonic() < deadline:
+        while set(_workers(self.client)) - self.client.checked and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             self.check()
 
@@ -208,12 +208,6 @@ class Answer:
     found: bool  # the driver's probe in the store
     wrote: str = ""  # name of the worker's own probe
     fault: str = ""  # error of the store
-
-
-def unchecked_workers(client: Any) -> set[str]:
-    """Return the addresses of workers that have not passed their check."""
-    checked: set[str] = client.checked
-    return set(_workers(client)) - checked
 
 
 def check_workers(client: Any) -> None:
@@ -284,23 +278,24 @@ def _judge(answers: Mapping[str, Any], nonce: str, settings: Settings | None) ->
 
 def answer_check(settings: Settings | None, nonce: str) -> Answer:
     """Return, on a worker, its package and whether it can use the store."""
+    answer = Answer(fkd.__version__, code_versions(), found=True)
     if settings is None:
-        return Answer(fkd.__version__, code_versions(), found=True)
+        return answer
     wrote = f"probes/{nonce}-{uuid4().hex}"
     try:
         store = open_store(settings)
         if store.read(f"probes/{nonce}") != nonce.encode():
-            return Answer(fkd.__version__, code_versions(), found=False)
+            return replace(answer, found=False)
         store.write(wrote, nonce.encode())
     except (UserError, OSError) as error:
-        return Answer(fkd.__version__, code_versions(), found=False, fault=_short(error))
-    return Answer(fkd.__version__, code_versions(), found=True, wrote=wrote)
+        return replace(answer, found=False, fault=short_error(error, _FAULT_LENGTH))
+    return replace(answer, wrote=wrote)
 
 
 def _difference(answer: Any) -> str:
     """Return how a worker's package differs from this process's, empty if it does not."""
     if isinstance(answer, Exception):
-        return f"has none ({_short(answer)})"
+        return f"has none ({short_error(answer, _FAULT_LENGTH)})"
     if answer.package != fkd.__version__:
         return f"has fkd {answer.package}"
     own, theirs = code_versions(), answer.versions
@@ -320,8 +315,3 @@ def _refuse(faults: Mapping[str, str], rule: str, remedy: str) -> None:
         raise UserError(
             f"Dask workers must {rule}, but {', '.join(named[:_SHOWN])}{more}. {remedy} {_AGAIN}"
         )
-
-
-def _short(error: Exception) -> str:
-    """Return the message of an error on one short line, without secrets."""
-    return scrubbed(" ".join(str(error).split()))[:_FAULT_LENGTH].rstrip(".;, ")

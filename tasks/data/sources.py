@@ -33,8 +33,7 @@ from tasks.data.census import (
     write_synthetic_census,
 )
 from tasks.data.columns import Columns, merge
-from tasks.data.download import Fetched, Progress, RemoteFile, fetch
-from tasks.data.file_cache import file_sha256
+from tasks.data.download import Fetched, Progress, RemoteFile, fetch, file_sha256
 from tasks.data.user_table import read_columns, table_path
 from tasks.storage.settings import Settings
 
@@ -67,13 +66,7 @@ Opener = Callable[[DataConfig, Settings, Listener], Source]
 
 def open_source(data: DataConfig, settings: Settings, progress: Listener = None) -> Source:
     """Return the source of a configuration. Files are fetched; rows are read later."""
-    openers = OPENERS.get(data.problem, {})
-    if data.source not in openers:
-        raise UserError(
-            f"data.source must be one of {', '.join(openers) or 'none'} for problem "
-            f"{data.problem}, got {data.source!r}."
-        )
-    return openers[data.source](data, settings, progress)
+    return OPENERS[data.problem][data.source](data, settings, progress)
 
 
 def _open_embedded_crimes(data: DataConfig, settings: Settings, progress: Listener) -> Source:

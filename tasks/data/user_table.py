@@ -1,10 +1,10 @@
-"""Tables of users: numbers in cells, the rows of a run, checks of values.
+"""Tables of users: numbers in cells, the rows of a run or an audit, checks of values.
 
 The decimal sign of a column follows from its cells. An ambiguous column is an error that names the
 option to set.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from numbers import Number
@@ -22,6 +22,7 @@ from configs.data import AUTO, DataConfig, FileFormat
 from configs.errors import UserError
 from fkd.core.arrays import Array
 from fkd.core.sentinel_values import sentinel_values, shown_values
+from fkd.core.validation import weight_vector
 from fkd.problems.table import MISSING, Table, factorize_labels
 from tasks.data.columns import Category, Columns
 from tasks.data.table_formats import USUAL_WORDS, RawColumns, read_raw
@@ -31,6 +32,7 @@ Mask = NDArray[np.bool_]
 # Labels per row above which a column is refused as an id, or gets a note.
 _ID, MANY_LABELS = 0.9, 0.5
 FEW_ROWS = 10
+_MIN_ROWS = 30  # of an audit
 
 # An integer, plain or in groups of three digits, with a fraction; or a fraction alone.
 _NUMBER = r"^[+-]?(?:(?:\d+|[1-9]\d{0,2}(?:%s\d{3})+)(?:%s\d*)?|%s\d+)(?:[eE][+-]?\d+)?$"
@@ -279,12 +281,17 @@ def _refuse_text(raw: RawColumns, column: CellColumn, bad: Mask, sign: str) -> N
 
 def table_path(data: DataConfig) -> Path:
     """Return the file of a configuration. A missing file is an error."""
-    path = Path(data.path or "").expanduser()
+    hint = " A relative path starts at the folder of the YAML file, or at the current folder."
+    return _existing_file("data.path", data.path or "", hint)
+
+
+def _existing_file(key: str, name: str, hint: str = "") -> Path:
+    """Return the path of a table. A missing file is an error."""
+    path = Path(name).expanduser()
     if not path.is_file():
         raise UserError(
-            f"data.path must be an existing CSV, TSV, Excel, Parquet or Feather file, got "
-            f"{data.path!r}, which is {'a folder' if path.is_dir() else 'not there'}. A relative "
-            "path starts at the folder of the YAML file, or at the current folder."
+            f"{key} must be an existing CSV, TSV, Excel, Parquet or Feather file, got {name!r}, "
+            f"which is {'a folder' if path.is_dir() else 'not there'}.{hint}"
         )
     return path
 
@@ -314,18 +321,9 @@ def read_columns(path: Path, data: DataConfig) -> Columns:
     ]
     labels = [*problem.categorical, *(name for name in extra if name not in ordered)]
     required = (problem.target, *data.sensitive_columns)
-    kept = np.ones(len(frame), dtype=bool)
-    dropped: dict[str, int] = {}
-    for name in numeric if data.missing == "drop" else dict.fromkeys(required):
-        absent = kept & np.isnan(values[name])
-        dropped[f"{name} missing"] = int(absent.sum(axis=0))
-        kept &= ~absent
-    if kept.sum() < 2:
-        reasons = ", ".join(f"{count} with {why}" for why, count in dropped.items() if count)
-        raise UserError(
-            f"{path} must have at least two rows with every number present, got "
-            f"{int(kept.sum()) or 'none'} of {len(frame)}{f' ({reasons})' if reasons else ''}."
-        )
+    checked = numeric if data.missing == "drop" else dict.fromkeys(required)
+    absent = {f"{name} missing": np.isnan(values[name]) for name in checked}
+    kept, dropped = _complete_rows(str(path), absent, least=2)
     columns = Columns(
         numbers={
             **{name: frame[name].to_numpy(dtype=np.float64)[kept] for name in ordered},
@@ -337,6 +335,24 @@ def read_columns(path: Path, data: DataConfig) -> Columns:
         read_as=", ".join(filter(None, (raw.read_as, commas))),
     )
     return replace(columns, notes=tuple(_notes(data, columns)))
+
+
+def _complete_rows(
+    path: str, reasons: Mapping[str, Mask], *, least: int
+) -> tuple[Mask, dict[str, int]]:
+    """Return the mask of rows without any reason to drop them, and the dropped rows by reason."""
+    kept, dropped = np.ones_like(next(iter(reasons.values()))), {}
+    for reason, mask in reasons.items():
+        if count := int(np.count_nonzero(kept & mask)):
+            dropped[reason] = count
+        kept &= ~mask
+    if kept.sum() < least:
+        shown = ", ".join(f"{reason} in {count:,}" for reason, count in dropped.items())
+        raise UserError(
+            f"{path} must have at least {least} rows with every number, got {kept.sum()} of "
+            f"{len(kept)}{f' ({shown})' if shown else ''}."
+        )
+    return kept, dropped
 
 
 def check_values(data: DataConfig, table: Table) -> None:
@@ -448,3 +464,150 @@ def _places(data: DataConfig, name: str, values: Array) -> str:
     listed = ", ".join(raw.position(int(row)) for row in rows[:5])
     more = ", ..." if len(rows) > 5 else ""
     return f"{len(rows):,} row{'s' if len(rows) > 1 else ''} ({listed}{more})"
+
+
+# Audits
+
+
+@dataclass(frozen=True)
+class PredictedColumns:
+    """The columns of a file for an audit.
+
+    Parameters
+    ----------
+    path
+        The file.
+    target, sensitive
+        The true values, and the columns along which predictions are audited.
+    prediction, other
+        Columns of predictions. None: a model predicts, or nothing is compared.
+    group_by
+        Columns within whose groups dependence is measured too.
+    inputs
+        Columns that a model needs.
+    weights
+        Column of sample weights.
+    numbers, labels
+        The inputs that a model takes as numbers, and those that it takes as text.
+    """
+
+    path: str
+    target: str
+    sensitive: tuple[str, ...]
+    prediction: str | None = None
+    other: str | None = None
+    group_by: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    weights: str | None = None
+    numbers: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """The complete rows of a file, with counts of the rows that were read and dropped."""
+
+    y_true: Array
+    y_pred: Array
+    sensitive: pd.DataFrame
+    other: Array | None
+    control: pd.DataFrame | None
+    read: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    weights: Array | None = None
+
+
+def read_predicted(
+    wanted: PredictedColumns, predict: Callable[[pd.DataFrame], Any] | None = None
+) -> PredictionFile:
+    """Return target, predictions and sensitive columns of the complete rows of a file.
+
+    Parameters
+    ----------
+    wanted
+        The columns of the file.
+    predict
+        A model, if the file has no predictions. It takes a frame of its inputs.
+    """
+    single = (wanted.prediction, wanted.other, wanted.weights)
+    numeric = (wanted.target, *wanted.sensitive, *(name for name in single if name is not None))
+    roles = (*numeric, *wanted.group_by)
+    if twice := [name for name in roles if roles.count(name) > 1]:
+        raise UserError(
+            "a column must have one role among target, prediction, other, sensitive, group-by and "
+            f"weights, got {twice[0]!r} twice."
+        )
+    if not wanted.sensitive:
+        raise UserError("sensitive must name at least one column, got none.")
+    raw = _read(wanted, numeric)
+    names = tuple(dict.fromkeys((*numeric, *wanted.numbers)))
+    numbers, _ = read_numbers(raw, names, FileFormat())
+    missing = {f"{name} missing": np.isnan(numbers[name]) for name in numeric}
+    if predict is None:
+        y_pred = numbers[str(wanted.prediction)]
+    else:
+        y_pred = _predict(predict, wanted, raw.frame, numbers)
+        missing["prediction missing"] = np.isnan(y_pred)
+    missing |= {f"{name} missing": raw.frame[name].isna().to_numpy() for name in wanted.group_by}
+    if wanted.weights is not None:
+        weights = numbers[wanted.weights]
+        try:
+            weight_vector(weights, len(weights))
+        except ValueError as error:
+            raise UserError(
+                f"column {wanted.weights} cannot be used as weights: {error}."
+            ) from error
+        missing[f"{wanted.weights} zero"] = weights == 0
+    kept, dropped = _complete_rows(wanted.path, missing, least=_MIN_ROWS)
+    index = raw.frame.index
+    sensitive = pd.DataFrame({name: numbers[name] for name in wanted.sensitive}, index=index)
+    return PredictionFile(
+        y_true=numbers[wanted.target][kept],
+        y_pred=y_pred[kept],
+        sensitive=sensitive[kept],
+        other=None if wanted.other is None else numbers[wanted.other][kept],
+        control=raw.frame.loc[kept, list(wanted.group_by)] if wanted.group_by else None,
+        read=len(kept),
+        dropped=dropped,
+        weights=None if wanted.weights is None else numbers[wanted.weights][kept],
+    )
+
+
+def _read(wanted: PredictedColumns, numeric: tuple[str, ...]) -> RawColumns:
+    """Return the raw columns. The error for a missing input names the model."""
+    path = _existing_file("the table", wanted.path)
+    names = tuple(dict.fromkeys((*numeric, *wanted.group_by, *wanted.inputs)))
+    # Columns of known type are read as text. The type of a group is inferred.
+    text = {*numeric, *wanted.numbers, *wanted.labels} - {*wanted.group_by}
+    try:
+        return read_raw(path, FileFormat(), names, text)
+    except UserError as error:
+        for name in wanted.inputs:
+            if f"got {name!r}" in str(error):
+                raise UserError(
+                    f"the model needs the column {name!r}, which {wanted.path} does not have. Add "
+                    "it to the file, or audit a file with a column of predictions."
+                ) from error
+        raise
+
+
+def _predict(
+    predict: Callable[[pd.DataFrame], Any],
+    wanted: PredictedColumns,
+    frame: pd.DataFrame,
+    numbers: dict[str, Array],
+) -> Array:
+    """Return the predictions of a model, one number per row."""
+    inputs = frame[list(wanted.inputs)].copy()
+    for name in wanted.inputs:
+        if name in wanted.labels:
+            inputs[name] = inputs[name].map(str, na_action="ignore")
+        elif name in numbers:
+            inputs[name] = numbers[name]
+    found = np.asarray(predict(inputs), dtype=np.float64).reshape(-1)
+    if len(found) != len(frame):
+        raise UserError(
+            f"the model must return one number for each of {len(frame)} rows, got {len(found)}. "
+            "Audit a regression model, or a file with a column of predictions."
+        )
+    return found

@@ -26,7 +26,7 @@ from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
 from tasks.kernels.shared_training import shared_sums, shared_training, sums_of
 from tasks.plan.splits import Fold
-from tasks.plan.training import Passes, cached_table, make_training, measure_weights, model_inputs
+from tasks.plan.training import Passes, make_training, measure_weights, model_inputs
 from tasks.plan.trials import Inputs, Job, Trial, check_versions
 from tasks.storage.environment import PeakMemory, blas_threads, environment
 from tasks.storage.records import PredictedRows, RecordWriter, StoredFit, TrialRecord, TrialStore
@@ -42,7 +42,7 @@ _ENDS = 3
 
 
 def is_counted(n: int, w: Array | None) -> bool:
-    """Return whether intervals of n rows are computed from counts in cells, without weights."""
+    """Return True if intervals of n rows are computed from counts in cells, without weights."""
     return w is None and n >= BINNED_FROM
 
 
@@ -143,7 +143,7 @@ def _computed(
     """Compute and write the records of trials, each while the next fit is computed."""
     inputs, made = job.inputs, list[TrialRecord]()
     peak = PeakMemory()
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.all(table)[job.split]
     keeps = inputs.keeps_predictions(job.split, table)
     with blas_threads(inputs.blas_threads):
@@ -294,7 +294,7 @@ _PROBE = 600  # a product of this size takes milliseconds, long enough to time
 
 @dataclass(frozen=True)
 class PlannedCost:
-    """The cost of all jobs with the largest single one's memory."""
+    """The cost of all jobs, and the memory of the largest one."""
 
     flops: float
     bytes: float
@@ -302,16 +302,21 @@ class PlannedCost:
 
 
 def planned_cost(jobs: Sequence[Job], table: Table) -> PlannedCost:
-    """Return what the jobs will cost at the speed that this machine multiplies matrices."""
+    """Return the cost of the jobs at the speed of a matrix product on this machine."""
     costs = [job_cost(job, table) for job in jobs]
-    flops = sum(cost.flops for cost in costs) + _passes(jobs, table)
+    # One pass over all rows for each shared feature map.
+    passes = sum(
+        streaming_flops(sums.shared.approximation, table.n, _inputs(table))
+        for sums in shared_sums(jobs)
+    )
+    flops = sum(cost.flops for cost in costs) + passes
     return PlannedCost(
         flops, max((c.bytes for c in costs), default=0.0), flops / _flops_per_second()
     )
 
 
 def job_cost(job: Job, table: Table) -> Cost:
-    """Return the cost of one job: its methods one after another on the same rows."""
+    """Return the cost of a job, whose methods run one after another on the same rows."""
     n, d = len(job.inputs.splits.all(table)[job.split].train), _inputs(table)
     by_method: dict[str, list[object]] = {}
     for trial in job.trials:
@@ -320,21 +325,13 @@ def job_cost(job: Job, table: Table) -> Cost:
     return Cost(sum(c.flops for c in costs), max(c.bytes for c in costs))
 
 
-def _passes(jobs: Iterable[Job], table: Table) -> float:
-    """Return the cost of one pass over all rows for each shared feature map."""
-    return sum(
-        streaming_flops(sums.shared.approximation, table.n, _inputs(table))
-        for sums in shared_sums(jobs)
-    )
-
-
 def _inputs(table: Table) -> int:
-    """Return how many columns encoded rows have at most."""
+    """Return the largest possible number of columns of encoded rows."""
     return len(table.numeric_names) + sum(len(levels) + 1 for levels in table.levels)
 
 
 def refuse_too_large(jobs: Sequence[Job], table: Table, limit: int | None) -> None:
-    """Raise before any work if a job would not fit into a worker's memory."""
+    """Raise UserError before any work if a job does not fit into the memory of a worker."""
     if limit is None:
         return
     for job in jobs:

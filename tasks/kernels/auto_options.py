@@ -1,7 +1,7 @@
 """Resolve `auto` options of methods for a table."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -18,7 +18,6 @@ from fkd.problems.table import Table
 from tasks.kernels.shared_map import SharedMap, encoder_of, rounding_of, store_map
 from tasks.kernels.shared_training import sums_of
 from tasks.kernels.streaming import MapSums
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Inputs, Job
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
@@ -111,7 +110,7 @@ def _tried(inputs: Inputs, gamma: float, accuracy: float, alpha: float) -> Adequ
     The sample comes from reserved rows if there are any. Otherwise it comes from all rows: only a
     number of landmarks is learned from them.
     """
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     rng = np.random.default_rng([inputs.seed, _SAMPLE])
     reserved = inputs.splits.reserved(table)
     rows = reserved if len(reserved) else np.arange(table.n)
@@ -150,30 +149,23 @@ def resolve_auto(settings: Sequence[Any], inputs: Inputs, table: Table, memory: 
         # Cached, because each call reads the file of the map.
         return rounding_of(store_map(shared))
 
-    return [_resolve(setting, inputs, table, memory, rounding) for setting in settings]
+    def resolve(setting: Any) -> Any:
+        approximation = getattr(setting, "approximation", None)
+        if approximation is None:
+            return setting
+        if approximation.kind == "auto":
+            approximation = choose_approximation(setting, inputs, table, memory).approximation
+            setting = replace(setting, approximation=approximation)
+        if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
+            n = max(len(fold.train) for fold in inputs.splits.all(table).values())
+            setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
+        if not approximation.shared or approximation.sums != "auto":
+            return setting
+        shared = SharedMap.of(inputs, setting.gamma, approximation)
+        precision = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
+        return replace(setting, approximation=replace(approximation, sums=precision))
 
-
-def _resolve(
-    setting: Any,
-    inputs: Inputs,
-    table: Table,
-    memory: float,
-    rounding: Callable[[SharedMap], Rounding],
-) -> Any:
-    approximation = getattr(setting, "approximation", None)
-    if approximation is None:
-        return setting
-    if approximation.kind == "auto":
-        approximation = choose_approximation(setting, inputs, table, memory).approximation
-        setting = replace(setting, approximation=approximation)
-    if getattr(setting, "solver", None) == "auto" and approximation.kind != "exact":
-        n = max(len(fold.train) for fold in inputs.splits.all(table).values())
-        setting = replace(setting, solver="batched") if n > LIBSVM_ROWS else setting
-    if not approximation.shared or approximation.sums != "auto":
-        return setting
-    shared = SharedMap.of(inputs, setting.gamma, approximation)
-    precision = rounding(shared).fastest(table.n, least_ridge(setting, table.n))
-    return replace(setting, approximation=replace(approximation, sums=precision))
+    return [resolve(setting) for setting in settings]
 
 
 def sum_remarks(jobs: Iterable[Job]) -> list[str]:
@@ -181,19 +173,13 @@ def sum_remarks(jobs: Iterable[Job]) -> list[str]:
     least: dict[MapSums, float] = {}
     for trial, inputs in dict.fromkeys((t, job.inputs) for job in jobs for t in job.trials):
         if (sums := sums_of(trial, inputs)) is not None:
-            ridge = least_ridge(trial.setting(), _rows(sums))
+            ridge = least_ridge(trial.setting(), inputs.table.n)
             least[sums] = min(ridge, least.get(sums, ridge))
     return [_remark(sums, ridge) for sums, ridge in least.items()]
 
 
-def _rows(sums: MapSums) -> int:
-    """Return the number of rows of the table."""
-    inputs = sums.shared.inputs
-    return cached_table(inputs.settings, inputs.table_digest).n
-
-
 def _remark(sums: MapSums, ridge: float) -> str:
-    n = _rows(sums)
+    n = sums.shared.inputs.table.n
     if sums.shared.approximation.kind != "nystroem":
         return f"one pass over {n} rows, with sums of their features"
     rounding = rounding_of(store_map(sums.shared))

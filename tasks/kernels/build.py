@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array as da
-
-from tasks.kernels.features_cache import planned_spill, spill_features
 from tasks.kernels.kernel_arrays import ChunkedKernel, chunk_bytes, is_kept
 from tasks.kernels.shared_map import SharedMap, load_map, store_map
-from tasks.kernels.shared_training import shared_sums, streamed_maps, sums_of
+from tasks.kernels.shared_training import (
+    planned_spill,
+    shared_sums,
+    spill_features,
+    streamed_maps,
+    sums_of,
+)
 from tasks.kernels.streaming import TASK_ROWS, RunBlocks, stream_moments, study_cells
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Job
 
 
@@ -69,7 +71,7 @@ def _shared_summary(shared: SharedMap, jobs: Sequence[Job], *, in_passes: bool) 
     """Return the summary of the features K_nq of all rows under a shared map."""
     stored = store_map(shared)
     cells, rank = study_cells(shared.inputs), load_map(stored).rank
-    rows = cached_table(shared.inputs.settings, shared.inputs.table_digest).n
+    rows = shared.inputs.table.n
     place, size = "as moments in the store", 8 * rank * rank * len(cells)
     if in_passes:
         spill = planned_spill(stored)
@@ -100,15 +102,9 @@ def chunked_summaries(kernel: ChunkedKernel, job: Job) -> list[KernelSummary]:
         place = "kept on the workers"
         if not is_kept(array):
             place = "computed in every pass, for lack of memory"
-        return KernelSummary(name, array.shape, _count(array), chunk_bytes(array), place, label)
+        return KernelSummary(name, array.shape, array.npartitions, chunk_bytes(array), place, label)
 
     return [
         summary(f"K_nn, gamma {kernel.gamma:g}", kernel.K),
         summary(f"K_nq, gamma {kernel.gamma:g}", kernel.K_nq),
     ]
-
-
-def _count(array: da.Array) -> int:
-    """Return the number of chunks of a Dask array."""
-    rows, columns = array.numblocks
-    return int(rows * columns)

@@ -24,7 +24,7 @@ from fkd.problems.encoder import Encoder
 from tasks.cluster.workers import WorkerMonitor, check_connected, cluster_memory
 from tasks.kernels.shared_map import encoder_of
 from tasks.plan.splits import Fold
-from tasks.plan.training import cached_table, make_training
+from tasks.plan.training import make_training
 from tasks.plan.trials import Inputs, Job, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import digest
@@ -160,7 +160,7 @@ def keep_what_fits(client: Any, arrays: Sequence[da.Array], memory: int | None) 
 
 
 def is_kept(K: da.Array) -> bool:
-    """Return whether the chunks of a kernel array are kept on the workers."""
+    """Return True if the chunks of a kernel array are kept on the workers."""
     return not K.dask.dependencies[_made_name(K)]
 
 
@@ -304,17 +304,20 @@ class KernelArrays:
 
         `shape` is the shape of one part; a first length of 0 stands for the number of rows.
         """
-        name, shared = f"landmarks-{uuid4().hex}", f"beside-{uuid4().hex}"
-        heights, rest = self.K_nq.chunks[0], (0,) * (len(shape) - 1)
-        layer: dict[Any, Any] = {shared: beside}
-        start = 0
-        for i, height in enumerate(heights):
-            parts = [np.ascontiguousarray(part[start : start + height]) for part in columns]
-            layer[(name, i, *rest)] = (make, (self.K_nq.name, i, 0), *parts, shared)
-            start += height
+        heights = self.K_nq.chunks[0]
         first = (shape[0],) * len(heights) if shape[0] else heights
-        chunks = (first, *((size,) for size in shape[1:]))
-        return task_array(name, layer, [self.K_nq], chunks)
+        # Names that are not digests of the content, which would take time in every pass.
+        found: da.Array = da.map_blocks(
+            make,
+            self.K_nq,
+            *(da.from_array(part, chunks=(heights, -1), name=False) for part in columns),
+            da.from_array(beside, chunks=-1, name=False),
+            name=f"landmarks-{uuid4().hex}",
+            chunks=(first, *((size,) for size in shape[1:])),
+            new_axis=[2] if len(shape) == 3 else None,
+            meta=np.empty((0,) * len(shape)),
+        )
+        return found
 
 
 def _widths(panels: Sequence[Array]) -> list[int]:
@@ -362,10 +365,10 @@ def _landmark_adjoints(
 
 
 def is_chunked(job: Job) -> bool:
-    """Return whether a job's kernel matrix is a Dask array, which its number of rows decides."""
+    """Return True if a job's kernel matrix is a Dask array, which its number of rows decides."""
     if not all(method(trial.method).in_passes for trial in job.trials):
         return False
-    return len(_fold(SplitRows(job.inputs, job.split)).train) > WHOLE_ROWS
+    return len(SplitRows(job.inputs, job.split).fold.train) > WHOLE_ROWS
 
 
 @dataclass(frozen=True)
@@ -374,6 +377,11 @@ class SplitRows:
 
     inputs: Inputs
     split: str
+
+    @property
+    def fold(self) -> Fold:
+        """The split."""
+        return self.inputs.splits.all(self.inputs.table)[self.split]
 
 
 @dataclass(frozen=True)
@@ -404,12 +412,11 @@ def build_kernel(client: Any, job: Job) -> ChunkedKernel:
     in each pass.
     """
     rows, size = SplitRows(job.inputs, job.split), CHUNK_ROWS
-    table = cached_table(job.inputs.settings, job.inputs.table_digest)
-    training, _ = make_training(table, _fold(rows), job.inputs)
+    training, _ = make_training(job.inputs.table, rows.fold, job.inputs)
     setting = job.trials[0].setting()  # trials of one job share width and landmarks
     landmarks, threads = setting.landmarks(training), job.inputs.blas_threads
     kernel = Kernel("rbf", setting.gamma)
-    X = rows_array(rows, np.arange(len(_fold(rows).train)), size)
+    X = rows_array(rows, np.arange(len(rows.fold.train)), size)
     Z = rows_array(rows, landmarks, len(landmarks))
     K = kernel_array(kernel, X, chunks=size, threads=threads)
     K_nq = kernel_array(kernel, X, Z, chunks=(size, len(landmarks)), threads=threads)
@@ -420,7 +427,13 @@ def build_kernel(client: Any, job: Job) -> ChunkedKernel:
 
 def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
     """Return encoded training rows as a Dask array with `size` rows per block."""
-    name = f"rows-{_identity(rows, chosen)}"
+    # Everything that decides encoded rows.
+    identity = {
+        **rows.inputs.fit_identity(),
+        "rows": rows.fold.digest,
+        "chosen": [int(i) for i in chosen],
+    }
+    name = f"rows-{digest(identity)}"
     blocks = [chosen[first : first + size] for first in range(0, len(chosen), size)]
     layer: dict[Any, Any] = {
         (name, i, 0): (encoded_rows, rows, block) for i, block in enumerate(blocks)
@@ -432,28 +445,10 @@ def rows_array(rows: SplitRows, chosen: IntArray, size: int) -> da.Array:
 def encoded_rows(rows: SplitRows, chosen: IntArray) -> Array:
     """Return encoded training rows, read from the prepared table."""
     check_versions((), rows.inputs)
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return _encoder(rows).transform(table.take(_fold(rows).train[chosen]))
+    return _encoder(rows).transform(rows.inputs.table.take(rows.fold.train[chosen]))
 
 
 @lru_cache(maxsize=2)
 def _encoder(rows: SplitRows) -> Encoder:
     """Return the encoder of a split, fitted once per worker."""
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return encoder_of(table.take(_fold(rows).train), rows.inputs)
-
-
-def _fold(rows: SplitRows) -> Fold:
-    """Return the split."""
-    table = cached_table(rows.inputs.settings, rows.inputs.table_digest)
-    return rows.inputs.splits.all(table)[rows.split]
-
-
-def _identity(rows: SplitRows, chosen: IntArray) -> str:
-    """Return the digest of everything that decides encoded rows."""
-    identity = {
-        **rows.inputs.fit_identity(),
-        "rows": _fold(rows).digest,
-        "chosen": [int(i) for i in chosen],
-    }
-    return digest(identity)
+    return encoder_of(rows.inputs.table.take(rows.fold.train), rows.inputs)

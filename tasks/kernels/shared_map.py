@@ -25,7 +25,6 @@ from fkd.core.moments import Rounding, measure_rounding
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
 from tasks.data.load import prepared_name
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Inputs, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.files import pack_arrays, sha256
@@ -92,8 +91,8 @@ def store_map(shared: SharedMap) -> StoredMap:
     store = open_store(shared.inputs.settings)
     data = store.read(shared.name)
     if data is None or store.unpacked(shared.name, data) is None:
-        feature_map, told = _made(shared)
-        arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(told))}
+        feature_map, rounding = _computed(shared)
+        arrays = {**map_arrays(feature_map), "told": np.array(json.dumps(rounding))}
         data = pack_arrays(arrays)
         if not store.write_absent(shared.name, data):
             data = store.read(shared.name) or data
@@ -125,10 +124,10 @@ def _arrays(stored: StoredMap) -> dict[str, Any]:
     return arrays
 
 
-def _made(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
+def _computed(shared: SharedMap) -> tuple[FeatureMap, dict[str, Any]]:
     """Return the map of the reserved rows, and the rounding errors of sums under it."""
     inputs, q = shared.inputs, shared.approximation.landmarks
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     reserved = inputs.splits.reserved(table)
     if shared.approximation.kind == "nystroem" and len(reserved) < q:
         raise UserError(
@@ -178,9 +177,8 @@ def shared_encoder(inputs: Inputs) -> Encoder:
 
 def _reserved(inputs: Inputs) -> Table:
     """Return the rows that no split tests on."""
-    table = cached_table(inputs.settings, inputs.table_digest)
     try:
-        return table.take(inputs.splits.reserved(table))
+        return inputs.table.take(inputs.splits.reserved(inputs.table))
     except ValueError as error:
         place = open_store(inputs.settings).location(prepared_name(inputs.table_digest))
         raise UserError(
@@ -193,7 +191,7 @@ def encoder_of(rows: Table, inputs: Inputs) -> Encoder:
     """Return the encoder of some rows, or of the whole table if `data.scale_on` is all."""
     if inputs.scale_on == "all":
         # `take` validates the rows.
-        rows = cached_table(inputs.settings, inputs.table_digest).take(slice(None))
+        rows = inputs.table.take(slice(None))
     try:
         return Encoder.fit(rows, scale=inputs.scale)
     except ValueError as error:

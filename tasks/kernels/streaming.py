@@ -25,7 +25,7 @@ from tasks.kernels.shared_map import (
     store_map,
 )
 from tasks.plan.splits import Fold
-from tasks.plan.training import cached_table, fit_weights
+from tasks.plan.training import fit_weights
 from tasks.plan.trials import Inputs, check_versions
 from tasks.storage.environment import blas_threads
 from tasks.storage.files import sha256
@@ -70,38 +70,28 @@ def make_cells(folds: Mapping[str, Fold], n: int) -> list[Cell]:
 @lru_cache(maxsize=2)
 def study_cells(inputs: Inputs) -> list[Cell]:
     """Return the cells of a study's rows from the store. Compute and store them if absent."""
-    store, name = open_store(inputs.settings), cells_name(inputs)
-    if store.read_arrays(name, cache=True) is None:
-        table = cached_table(inputs.settings, inputs.table_digest)
-        store.write_arrays(name, _arrays(make_cells(inputs.splits.all(table), table.n)))
-    arrays = store.mapped_arrays(name)
-    if arrays is None:
-        raise FileNotFoundError(f"{store.location(name)} disappeared after it was written")
-    told = json.loads(str(arrays["told"]))
-    starts = np.cumsum([0, *(size for size, _, _ in told)]).tolist()
-    return [
-        Cell(arrays["rows"][start : start + size], frozenset(trains), rows)
-        for start, (size, trains, rows) in zip(starts, told, strict=False)
-    ]
-
-
-def cells_name(inputs: Inputs) -> str:
-    """Return the name of a study's cells in the store."""
-    splits = inputs.splits
+    splits, store = inputs.splits, open_store(inputs.settings)
     identity = {
         "data": inputs.table_digest,
         "folds": splits.folds.model_dump(mode="json"),
         "seed": splits.seed,
         "inner": splits.inner_folds,
     }
-    return f"moments/{digest(identity)}.cells.arrays"
-
-
-def _arrays(cells: list[Cell]) -> dict[str, AnyArray]:
-    """Return the cells as arrays for the store."""
-    told = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
-    rows = np.concatenate([cell.rows for cell in cells])
-    return {"told": np.array(json.dumps(told)), "rows": rows}
+    name = f"moments/{digest(identity)}.cells.arrays"
+    if store.read_arrays(name, cache=True) is None:
+        cells = make_cells(splits.all(inputs.table), inputs.table.n)
+        parts = [(len(cell.rows), sorted(cell.trains), cell.digest) for cell in cells]
+        rows = np.concatenate([cell.rows for cell in cells])
+        store.write_arrays(name, {"told": np.array(json.dumps(parts)), "rows": rows})
+    arrays = store.mapped_arrays(name)
+    if arrays is None:
+        raise FileNotFoundError(f"{store.location(name)} disappeared after it was written")
+    parts = json.loads(str(arrays["told"]))
+    starts = np.cumsum([0, *(size for size, _, _ in parts)]).tolist()
+    return [
+        Cell(arrays["rows"][start : start + size], frozenset(trains), checksum)
+        for start, (size, trains, checksum) in zip(starts, parts, strict=False)
+    ]
 
 
 # Rows per task. With 1000 landmarks, a task computes for a second and returns 8 MB.
@@ -111,16 +101,28 @@ FUNCTIONS_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A block of rows of one cell, with the sums to compute."""
+class Sums:
+    """Reference to sums over rows under a stored map."""
 
     stored: StoredMap
     precision: SumPrecision
+    part: Part = "fit"  # part of the fit whose weights are used
+
+    @property
+    def inputs(self) -> Inputs:
+        """The rows, with what their encoding depends on."""
+        return self.stored.shared.inputs
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A block of rows of one cell, with the sums to compute."""
+
+    sums: Sums
     functions: tuple[Functions, ...]  # functions of s to multiply the features with
     cell: int
     position: int  # position among the blocks of its cell
     size: int  # rows of a block; the last one may have fewer
-    part: Part = "fit"  # part of the fit whose weights are used
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,9 @@ def sum_leaf(leaf: Leaf) -> str:
     Only the rows of the block are read. The key is the digest of their content, so that rows of a
     table that has grown are not summed again.
     """
-    inputs = leaf.stored.shared.inputs
     X, S, y = leaf_rows(leaf)
     key = _key(leaf, X, S, y)
-    store, name = open_store(inputs.settings), leaf_name(key)
+    store, name = open_store(leaf.sums.inputs.settings), leaf_name(key)
     if store.read_arrays(name) is None:
         write_sums(store, name, _summed(leaf, X, S, y))
     return key
@@ -152,49 +153,49 @@ def sum_leaf(leaf: Leaf) -> str:
 def leaf_sums(leaf: Leaf) -> tuple[LeafSums, str]:
     """Return the sums of a block, from the store if possible, and their name."""
     X, S, y = leaf_rows(leaf)
-    store, name = open_store(leaf.stored.shared.inputs.settings), leaf_name(_key(leaf, X, S, y))
+    store, name = open_store(leaf.sums.inputs.settings), leaf_name(_key(leaf, X, S, y))
     # Another process may remove the stored sums at any time.
     return read_sums(store, name) or _summed(leaf, X, S, y), name
 
 
 def leaf_rows(leaf: Leaf) -> tuple[Rows, Array, Array]:
     """Return the encoded rows of a block, their sensitive columns and their targets."""
-    inputs = leaf.stored.shared.inputs
+    inputs = leaf.sums.inputs
     check_versions((), inputs)
-    table = cached_table(inputs.settings, inputs.table_digest).take(_positions(leaf))
-    return shared_encoder(inputs).rows(table), table.S(inputs.sensitive), table.y
+    rows = inputs.table.take(_positions(leaf))
+    return shared_encoder(inputs).rows(rows), rows.S(inputs.sensitive), rows.y
 
 
 def _positions(leaf: Leaf) -> IntArray:
     """Return the positions of a block's rows in the table."""
     first = leaf.position * leaf.size
-    cell = study_cells(leaf.stored.shared.inputs)[leaf.cell]
+    cell = study_cells(leaf.sums.inputs)[leaf.cell]
     return np.array(cell.rows[first : first + leaf.size])
 
 
 @lru_cache(maxsize=2)
 def study_weights(inputs: Inputs) -> RowWeights:
     """Return the weights of all rows of the table in fits."""
-    return fit_weights(cached_table(inputs.settings, inputs.table_digest), inputs.weights)
+    return fit_weights(inputs.table, inputs.weights)
 
 
 def _weights(leaf: Leaf) -> Array | None:
     """Return the weights of a block's rows, None if each counts once."""
-    w = study_weights(leaf.stored.shared.inputs).by(leaf.part)
+    w = study_weights(leaf.sums.inputs).by(leaf.sums.part)
     return None if w is None else w[_positions(leaf)]
 
 
 def _summed(leaf: Leaf, X: Rows, S: Array, y: Array) -> LeafSums:
     """Return the sums over rows: moments, then products with functions of s."""
-    inputs = leaf.stored.shared.inputs
-    with blas_threads(inputs.blas_threads):
-        pairs = [_columns(inputs, wanted, leaf.part)(S, y) for wanted in leaf.functions]
+    sums = leaf.sums
+    with blas_threads(sums.inputs.blas_threads):
+        pairs = [_columns(sums.inputs, wanted, sums.part)(S, y) for wanted in leaf.functions]
         W = [B if Z is None else np.hstack([B, Z]) for B, Z in pairs]
         widths = [S.shape[1], *(columns.shape[1] for columns in W)]
-        sums = StreamedSums(load_map(leaf.stored), leaf.precision, widths)
-        sums.add(X, S, y, W, weights=_weights(leaf))
-    coupled = (sums.basis_moments(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
-    return LeafSums((sums.moments(), *coupled))
+        streamed = StreamedSums(load_map(sums.stored), sums.precision, widths)
+        streamed.add(X, S, y, W, weights=_weights(leaf))
+    coupled = (streamed.basis_moments(i, B.shape[1]) for i, (B, _) in enumerate(pairs))
+    return LeafSums((streamed.moments(), *coupled))
 
 
 @lru_cache(maxsize=8)
@@ -207,25 +208,25 @@ def _columns(
 
 def _reserved(inputs: Inputs, part: Part) -> tuple[Array, Array, Array | None]:
     """Return sensitive columns, target and weights of the reserved rows."""
-    table = cached_table(inputs.settings, inputs.table_digest)
-    rows = inputs.splits.reserved(table)
-    reserved, w = table.take(rows), study_weights(inputs).by(part)
+    rows = inputs.splits.reserved(inputs.table)
+    reserved, w = inputs.table.take(rows), study_weights(inputs).by(part)
     return reserved.S(inputs.sensitive), reserved.y, None if w is None else w[rows]
 
 
 def _key(leaf: Leaf, X: Rows, S: Array, y: Array) -> str:
     """Return the digest of everything that decides the sums of a block."""
+    sums = leaf.sums
     identity: dict[str, Any] = {
         "version": VERSION,
-        "map": leaf.stored.checksum,
-        "way": leaf.precision,
+        "map": sums.stored.checksum,
+        "way": sums.precision,
         "rows": content_of(X, *_known(S, y, _weights(leaf))),
     }
     if leaf.functions:
         functions = [asdict(wanted) for wanted in leaf.functions]
         identity |= {"functions": functions, "functions_version": FUNCTIONS_VERSION}
         # The checksum of the map covers inputs only; functions depend on other columns.
-        identity |= {"reserved": _reserved_content(leaf.stored.shared.inputs, leaf.part)}
+        identity |= {"reserved": _reserved_content(sums.inputs, sums.part)}
     return digest(identity)
 
 
@@ -276,7 +277,7 @@ RunBlocks = Callable[
 
 @dataclass(frozen=True)
 class MapSums:
-    """Reference to sums: their map, their precision, and the part whose weights are used."""
+    """Reference to sums whose map is still to be computed, as `Sums` otherwise."""
 
     shared: SharedMap
     precision: SumPrecision
@@ -287,12 +288,10 @@ class MapSums:
 class Total:
     """The blocks of one cell that one task adds up."""
 
-    stored: StoredMap
-    precision: SumPrecision
+    sums: Sums
     functions: tuple[Functions, ...]
     cell: int
-    keys: tuple[str, ...]  # of the blocks, in the order of their rows
-    part: Part = "fit"
+    keys: tuple[str, ...] = ()  # of the blocks, in the order of their rows
 
 
 def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]]) -> None:
@@ -310,202 +309,132 @@ def stream_moments(run: RunBlocks, needs: Mapping[MapSums, Sequence[Functions]])
         Sums that fits need, each with functions of s.
     """
     stored: dict[SharedMap, StoredMap] = {}
-    maps = list(dict.fromkeys(sums.shared for sums in needs))
-    run(store_map, maps, stored.__setitem__)
-    wanted = [
-        leaf
-        for sums, functions in needs.items()
-        if (own := stored.get(sums.shared))
-        for cell, missing in missing_cells(own, sums.precision, functions, sums.part).items()
-        for leaf in cell_leaves(own, sums.precision, missing, cell, sums.part)
-    ]
+    run(store_map, list(dict.fromkeys(need.shared for need in needs)), stored.__setitem__)
+    cells: dict[Total, list[Leaf]] = {}
+    for need, functions in needs.items():
+        if need.shared in stored:
+            sums = Sums(stored[need.shared], need.precision, need.part)
+            for cell, missing in missing_cells(sums, functions).items():
+                cells[Total(sums, missing, cell)] = cell_leaves(sums, missing, cell)
     keys: dict[Leaf, str] = {}
-    if wanted:
+    if wanted := [leaf for leaves in cells.values() for leaf in leaves]:
         run(sum_leaf, wanted, keys.__setitem__)
-    totals = _totals(wanted, keys)
+    totals = [
+        replace(total, keys=tuple(keys[leaf] for leaf in leaves))
+        for total, leaves in cells.items()
+        if all(leaf in keys for leaf in leaves)
+    ]
     if totals:
         run(add_leaves, totals, lambda _, __: None)
 
 
-def _totals(wanted: Sequence[Leaf], keys: Mapping[Leaf, str]) -> list[Total]:
-    """Return the cells whose blocks are all computed."""
-    cells: dict[Leaf, list[Leaf]] = {}  # by their first block
-    for leaf in wanted:
-        cells.setdefault(replace(leaf, position=0), []).append(leaf)
-    return [
-        Total(
-            first.stored,
-            first.precision,
-            first.functions,
-            first.cell,
-            tuple(keys[leaf] for leaf in members),
-            first.part,
-        )
-        for first, members in cells.items()
-        if all(leaf in keys for leaf in members)
-    ]
-
-
-def cell_leaves(
-    stored: StoredMap,
-    precision: SumPrecision,
-    functions: tuple[Functions, ...],
-    cell: int,
-    part: Part = "fit",
-) -> list[Leaf]:
+def cell_leaves(sums: Sums, functions: tuple[Functions, ...], cell: int) -> list[Leaf]:
     """Return the blocks of one cell, which depend on its rows only."""
-    size = TASK_ROWS
-    count = -(-len(study_cells(stored.shared.inputs)[cell].rows) // size)
-    return [Leaf(stored, precision, functions, cell, i, size, part) for i in range(count)]
+    count = -(-len(study_cells(sums.inputs)[cell].rows) // TASK_ROWS)
+    return [Leaf(sums, functions, cell, i, TASK_ROWS) for i in range(count)]
 
 
 def add_leaves(total: Total) -> None:
     """Store the sum over a cell. Its blocks are added in the order of their rows."""
-    store = open_store(total.stored.shared.inputs.settings)
+    store = open_store(total.sums.inputs.settings)
     found: LeafSums | None = None
     for key in total.keys:
         part = read_sums(store, leaf_name(key))
-        if part is None and _is_there(total):
-            return  # a worker that was lost afterwards has added them up
         if part is None:
+            names = (sums_name(total.sums, total.cell, f) for f in (None, *total.functions))
+            if all(read_sums(store, name) for name in names):
+                return  # a worker that was lost afterwards has added them up
             raise FileNotFoundError(
                 f"{store.location(leaf_name(key))} must be readable on every worker. Set "
                 "FKD_STORE to a location that all of them can read"
             )
         found = part if found is None else found + part
     assert found is not None
-    _write_cell(total, found)
-    _let_go(total, map(leaf_name, dict.fromkeys(total.keys)))
+    _write_cell(total, found, map(leaf_name, dict.fromkeys(total.keys)))
 
 
-def _let_go(total: Total, names: Iterable[str]) -> None:
-    """Remove the sums of added blocks, unless the table may grow and need them again."""
-    if not total.stored.shared.inputs.splits.folds.base:
-        store = open_store(total.stored.shared.inputs.settings)
-        for name in names:
+def _write_cell(total: Total, found: LeafSums, blocks: Iterable[str]) -> None:
+    """Store the sums over a cell, and remove those of its blocks.
+
+    Fits need different sums, so each one has a blob. The sums of blocks are kept if the table may
+    grow, because they are needed again then.
+    """
+    store = open_store(total.sums.inputs.settings)
+    for functions, part in zip((None, *total.functions), found.parts, strict=True):
+        write_sums(store, sums_name(total.sums, total.cell, functions), LeafSums((part,)))
+    if not total.sums.inputs.splits.folds.base:
+        for name in blocks:
             store.remove(name)
 
 
-def _is_there(total: Total) -> bool:
-    """Return whether all sums over a cell are stored."""
-    store = open_store(total.stored.shared.inputs.settings)
-    return all(read_sums(store, _name_in(total, wanted)) for wanted in (None, *total.functions))
-
-
-def _write_cell(total: Total, sums: LeafSums) -> None:
-    """Store the sums over a cell in one blob each, because fits need different ones."""
-    store = open_store(total.stored.shared.inputs.settings)
-    for functions, part in zip((None, *total.functions), sums.parts, strict=True):
-        write_sums(store, _name_in(total, functions), LeafSums((part,)))
-
-
-def _name_in(total: Total, functions: Functions | None) -> str:
-    """Return the name of one sum over a cell in the store."""
-    return sums_name(total.stored, total.precision, total.cell, functions, total.part)
-
-
-def moments_of(
-    stored: StoredMap, precision: SumPrecision, train: NDArray[np.int64], part: Part = "fit"
-) -> Moments:
+def moments_of(sums: Sums, train: NDArray[np.int64]) -> Moments:
     """Return the moments of training rows as the sum over their cells."""
-    total = _total(stored, precision, train, None, part)
+    total = _total(sums, train, None)
     assert isinstance(total, Moments)
-    return whitened(load_map(stored), precision, total)
+    return whitened(load_map(sums.stored), sums.precision, total)
 
 
 def coupled_of(
-    stored: StoredMap,
-    precision: SumPrecision,
-    train: NDArray[np.int64],
-    functions: Functions,
-    part: Part = "fit",
-    *,
-    squares: float,
+    sums: Sums, train: NDArray[np.int64], functions: Functions, *, squares: float
 ) -> BasisMoments:
     """Return the products of training rows' features with functions of s.
 
     `squares` is the trace of the moments' GᵀG of the same part.
     """
-    total = _total(stored, precision, train, functions, part)
+    total = _total(sums, train, functions)
     assert isinstance(total, BasisMoments)
-    return whitened_products(load_map(stored), precision, total, squares)
+    return whitened_products(load_map(sums.stored), sums.precision, total, squares)
 
 
 def _total(
-    stored: StoredMap,
-    precision: SumPrecision,
-    train: NDArray[np.int64],
-    functions: Functions | None,
-    part: Part,
+    sums: Sums, train: NDArray[np.int64], functions: Functions | None
 ) -> Moments | BasisMoments:
     """Return the sum over the cells of training rows."""
-    cells = study_cells(stored.shared.inputs)
-    inside = np.isin([cell.rows[0] for cell in cells], train)
-    parts: Any = (
-        cell_sums(stored, precision, int(i), functions, part) for i in np.flatnonzero(inside)
-    )
+    inside = np.isin([cell.rows[0] for cell in study_cells(sums.inputs)], train)
+    parts: Any = (cell_sums(sums, int(i), functions) for i in np.flatnonzero(inside))
     total: Moments | BasisMoments = reduce(add, parts)
     return total
 
 
-def cell_sums(
-    stored: StoredMap,
-    precision: SumPrecision,
-    cell: int,
-    functions: Functions | None = None,
-    part: Part = "fit",
-) -> Moments | BasisMoments:
+def cell_sums(sums: Sums, cell: int, functions: Functions | None = None) -> Moments | BasisMoments:
     """Return a stored sum over one cell. Compute it if it is absent or damaged."""
-    store = open_store(stored.shared.inputs.settings)
-    found = read_sums(store, sums_name(stored, precision, cell, functions, part), cache=True)
-    if found is None:
-        wanted = () if functions is None else (functions,)
-        members = cell_leaves(stored, precision, wanted, cell, part)
-        parts, names = zip(*(leaf_sums(leaf) for leaf in members), strict=True)
-        made: LeafSums = reduce(add, parts)
-        total = Total(stored, precision, wanted, cell, (), part)
-        _write_cell(total, made)
-        _let_go(total, names)
-        return made.parts[-1]
-    return found.parts[0]
+    store = open_store(sums.inputs.settings)
+    found = read_sums(store, sums_name(sums, cell, functions), cache=True)
+    if found is not None:
+        return found.parts[0]
+    wanted = () if functions is None else (functions,)
+    parts, names = zip(*map(leaf_sums, cell_leaves(sums, wanted, cell)), strict=True)
+    made: LeafSums = reduce(add, parts)
+    _write_cell(Total(sums, wanted, cell), made, names)
+    return made.parts[-1]
 
 
 def missing_cells(
-    stored: StoredMap,
-    precision: SumPrecision,
-    functions: Sequence[Functions] = (),
-    part: Part = "fit",
+    sums: Sums, functions: Sequence[Functions] = ()
 ) -> dict[int, tuple[Functions, ...]]:
     """Return the positions of cells with missing sums, and the missing functions of s."""
-    store, found = open_store(stored.shared.inputs.settings), {}
-    for cell in range(len(study_cells(stored.shared.inputs))):
-        named = {f: sums_name(stored, precision, cell, f, part) for f in (None, *functions)}
-        absent = [f for f, name in named.items() if not store.has(name)]
+    store, found = open_store(sums.inputs.settings), {}
+    for cell in range(len(study_cells(sums.inputs))):
+        absent = [f for f in (None, *functions) if not store.has(sums_name(sums, cell, f))]
         if absent:
             found[cell] = tuple(f for f in absent if f is not None)
     return found
 
 
-def sums_name(
-    stored: StoredMap,
-    precision: SumPrecision,
-    cell: int,
-    functions: Functions | None,
-    part: Part = "fit",
-) -> str:
+def sums_name(sums: Sums, cell: int, functions: Functions | None) -> str:
     """Return the name of a sum over a cell in the store."""
-    inputs = stored.shared.inputs
+    inputs = sums.inputs
     identity = {
         "version": VERSION,
         "data": inputs.table_digest,
-        "map": stored.checksum,
-        "way": precision,
-        "encoder": stored.shared.key,
+        "map": sums.stored.checksum,
+        "way": sums.precision,
+        "encoder": sums.stored.shared.key,
         "rows": study_cells(inputs)[cell].digest,
         "sensitive": inputs.sensitive,
     }
-    if inputs.weights is not None and study_weights(inputs).by(part) is not None:
-        identity |= {"weights": [inputs.weights.column, inputs.weights.counts_in(part)]}
+    if inputs.weights is not None and study_weights(inputs).by(sums.part) is not None:
+        identity |= {"weights": [inputs.weights.column, inputs.weights.counts_in(sums.part)]}
     if functions is not None:
         identity |= {"functions": asdict(functions), "functions_version": FUNCTIONS_VERSION}
     return f"moments/{digest(identity)}.arrays"

@@ -4,7 +4,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
 
 import numpy as np
@@ -38,6 +38,29 @@ class Fold:
         return text.hexdigest()
 
 
+_Folds = dict[str, Fold]
+_folds: dict[tuple[str, "Splits", int, bool], _Folds] = {}
+
+
+def _cached(make: Callable[["Splits", Table], _Folds]) -> Callable[["Splits", Table], _Folds]:
+    """Cache the folds of a table until the table that they were made for is deleted.
+
+    Every step of a run asks for them, and shuffling a million rows takes seconds.
+    """
+
+    @wraps(make)
+    def cached(splits: "Splits", table: Table) -> _Folds:
+        by_size = splits.folds.kind in _BY_SIZE
+        key = make.__name__, splits, table.n if by_size else id(table), by_size
+        found = _folds.get(key)
+        if found is None:
+            found = _folds[key] = make(splits, table)
+            weakref.finalize(table, _folds.pop, key, None)
+        return found
+
+    return cached
+
+
 @dataclass(frozen=True)
 class Splits:
     """Outer and inner folds, rebuilt from the configuration wherever they are needed."""
@@ -46,11 +69,9 @@ class Splits:
     seed: int
     inner_folds: int
 
+    @_cached
     def outer(self, table: Table) -> dict[str, Fold]:
         """Return the folds that all reported numbers use, labelled 0, 1, ..."""
-        return _cached("outer", self, table, self._outer)
-
-    def _outer(self, table: Table) -> dict[str, Fold]:
         reserved = self.reserved(table)
         folds = make_folds(table, self.folds, self.seed)
         return {str(i): train_on_reserved(fold, reserved) for i, fold in enumerate(folds)}
@@ -70,11 +91,9 @@ class Splits:
         """Return the held-out fold."""
         return self.outer(table)[self.held_out(table)]
 
+    @_cached
     def inner(self, table: Table) -> dict[str, Fold]:
         """Return folds of the held-out fold's training rows, labelled 0.0, 0.1, ..."""
-        return _cached("inner", self, table, self._inner)
-
-    def _inner(self, table: Table) -> dict[str, Fold]:
         if not self.inner_folds:
             return {}
         label = self.held_out(table)
@@ -97,26 +116,6 @@ class Splits:
         for fold, part in zip(self.outer(table).values(), y_pred, strict=True):
             found[fold.test] = part
         return found
-
-
-_Key = tuple[str, Splits, int, bool]
-_folds: dict[_Key, dict[str, Fold]] = {}
-
-
-def _cached(
-    which: str, splits: Splits, table: Table, make: Callable[[Table], dict[str, Fold]]
-) -> dict[str, Fold]:
-    """Return the folds of a table, cached until the table that they were made for is deleted.
-
-    Every step of a run asks for them, and shuffling a million rows takes seconds.
-    """
-    by_size = splits.folds.kind in _BY_SIZE
-    key = which, splits, table.n if by_size else id(table), by_size
-    found = _folds.get(key)
-    if found is None:
-        found = _folds[key] = make(table)
-        weakref.finalize(table, _folds.pop, key, None)
-    return found
 
 
 def make_folds(

@@ -1,12 +1,12 @@
 """Training rows of a fold as arrays, and the weights of rows."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from configs.errors import UnreadableTableError, UserError
+from configs.errors import UserError
 from configs.run import WeightsConfig
 from fkd.core.arrays import Array, IntArray, Rows
 from fkd.core.weights import UNWEIGHTED, RowWeights
@@ -15,11 +15,8 @@ from fkd.methods import Training, method
 from fkd.paper.algorithm2 import KernelPasses
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
-from tasks.data.load import map_prepared, prepared_name
 from tasks.plan.splits import Fold, Splits
 from tasks.plan.trials import Inputs
-from tasks.storage.settings import Settings
-from tasks.storage.store import open_store
 
 _LEAST = 2  # rows with a positive weight per side of a split; one row cannot be measured
 
@@ -169,21 +166,3 @@ def model_inputs(
     if not method(name).needs_sensitive:
         return encoder.rows(rows) if sparse else encoder.transform(rows)
     return np.hstack([encoder.transform(rows), rows.S(inputs.sensitive)])
-
-
-@lru_cache(maxsize=2)
-def cached_table(settings: Settings, digest: str) -> Table:
-    """Return a prepared table, mapped once per worker. Rows are read when they are taken."""
-    cause = "it is absent or damaged"
-    try:
-        if (found := map_prepared(settings, digest)) is not None:
-            return found
-    except OSError as error:
-        if error.errno is None:
-            raise  # the error of a server, which has its own message
-        cause = str(error)
-    location = open_store(settings).location(prepared_name(digest))
-    raise UnreadableTableError(
-        f"the prepared table {location} must be readable on every worker, but {cause}. Set "
-        "FKD_STORE to a location that all of them can read, then run the same command"
-    )

@@ -6,20 +6,36 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from configs.errors import UserError
+from configs.errors import UnreadableTableError, UserError
 from configs.methods import build
 from configs.run import Keeping, WeightsConfig, keeps
 from fkd.measures import REPORTED
 from fkd.methods import method
 from fkd.problems.encoder import Scale
 from fkd.problems.table import Table
+from tasks.data.load import map_prepared, prepared_name
 from tasks.plan.splits import Fold, Splits
 from tasks.storage.records import TrialStore, code_versions, digest, shared_versions
 from tasks.storage.settings import Settings
+from tasks.storage.store import open_store
 
 
-def _versions() -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(shared_versions().items()))
+@lru_cache(maxsize=2)
+def cached_table(settings: Settings, digest: str) -> Table:
+    """Return a prepared table, mapped once per worker. Rows are read when they are taken."""
+    cause = "it is absent or damaged"
+    try:
+        if (found := map_prepared(settings, digest)) is not None:
+            return found
+    except OSError as error:
+        if error.errno is None:
+            raise  # the error of a server, which has its own message
+        cause = str(error)
+    location = open_store(settings).location(prepared_name(digest))
+    raise UnreadableTableError(
+        f"the prepared table {location} must be readable on every worker, but {cause}. Set "
+        "FKD_STORE to a location that all of them can read, then run the same command"
+    )
 
 
 @dataclass(frozen=True)
@@ -35,9 +51,16 @@ class Inputs:
     splits: Splits
     seed: int
     blas_threads: int
-    versions: tuple[tuple[str, int], ...] = field(default_factory=_versions)
+    versions: tuple[tuple[str, int], ...] = field(
+        default_factory=lambda: tuple(sorted(shared_versions().items()))
+    )
     predictions: Keeping = "auto"  # in no key: the numbers are the same
     weights: WeightsConfig | None = None  # None: every row counts once
+
+    @property
+    def table(self) -> Table:
+        """The prepared table, mapped once per process."""
+        return cached_table(self.settings, self.table_digest)
 
     def version(self, name: str) -> int:
         """Return the version of a measure, of the encoder or of records."""

@@ -18,7 +18,6 @@ from fkd.measures.registry import LEAKING
 from fkd.methods import method
 from tasks.fit.job import training_for
 from tasks.kernels.auto_options import resolve_auto
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Job, check_versions, make_trials
 from tasks.report.figures import DPI, Panel, Point, Series, draw, png_bytes, style_of
 from tasks.reproduce.resample import stored_predictions
@@ -341,7 +340,7 @@ def recover_job(job: Job) -> None:
     """Predict the measured columns of a fold's test rows from their features; store the R²."""
     inputs = job.inputs
     check_versions(job.trials, inputs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.outer(table)[job.split]
     test = table.take(fold.test)
     S = test.S(inputs.measure_on)

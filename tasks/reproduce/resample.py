@@ -11,7 +11,6 @@ from fkd.core.arrays import Array
 from fkd.measures import REPORTED
 from fkd.measures.pairwise import pairwise_on_subsamples
 from fkd.measures.resampling import quarter, repeated, rescaled_draws
-from tasks.plan.training import cached_table
 from tasks.plan.trials import Inputs
 from tasks.storage.environment import blas_threads
 from tasks.storage.records import TrialStore, digest
@@ -91,7 +90,7 @@ def resample(job: Resampling) -> None:
 def _pooled_rows(job: Resampling) -> tuple[Array, Array, Array]:
     """Return target, prediction and sensitive column of the rows that some fold tested."""
     inputs = job.inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     store = TrialStore(open_store(inputs.settings))
     y_pred = inputs.splits.pool(table, (stored_predictions(store, k) for k in job.record_keys))
     tested = ~np.isnan(y_pred)

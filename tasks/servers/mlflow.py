@@ -5,14 +5,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.servers.prefect import set_variables
-from tasks.servers.shared_server import LOOPBACK, USER, RunningServer, ServerKind, server_lease
+from tasks.servers.shared_server import (
+    LOOPBACK,
+    USER,
+    RunningServer,
+    ServerKind,
+    server_lease,
+)
 from tasks.storage.settings import Settings
-from tasks.track.client import registry_uri, tracking_uri
 
 
 @contextmanager
 def mlflow_server(settings: Settings) -> Iterator[RunningServer]:
-    """Yield a server over the tracking database, started if no process uses one yet."""
+    """Yield an MLflow server over the runs of this FKD_HOME, started if no process uses one yet.
+
+    It listens on loopback and asks for a password.
+    """
+    from tasks.track.client import registry_uri, tracking_uri
+
     folder = settings.mlflow / "server"
     config, users = folder / "auth.ini", folder / "users.db"
     command = (sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1")

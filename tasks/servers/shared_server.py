@@ -34,6 +34,7 @@ LOOPBACK = "127.0.0.1"
 USER = "fkd"
 _SHARED, _EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 _CLIENT_POLL = 0.05
+_START_SECONDS = 120.0  # until the first answer
 _LEAVE_SECONDS = 15.0  # seconds that the last process waits until the server is gone
 _KEEPER_POLL = 0.2
 _STOP_SECONDS = 5.0  # between SIGTERM and SIGKILL
@@ -62,8 +63,6 @@ class ServerKind:
     pinned
         Run on one core until the server is ready. A server that passes each query to another
         thread starts twice as fast this way.
-    timeout
-        Seconds until the first answer.
     """
 
     title: str
@@ -73,7 +72,6 @@ class ServerKind:
     environment: Mapping[str, str] = field(default_factory=dict)
     fresh: Sequence[str] = ()
     pinned: bool = False
-    timeout: float = 120.0
 
     def dumps(self) -> str:
         """Return the declaration as JSON, the argument of the keeper."""
@@ -100,7 +98,7 @@ def server_lease(kind: ServerKind) -> Iterator["Lease"]:
     kind.folder.mkdir(parents=True, exist_ok=True)
     lease = Lease(kind, _open_lock(kind.folder / "lease"))
     try:
-        deadline = time.monotonic() + kind.timeout
+        deadline = time.monotonic() + _START_SECONDS
         while not _try_lock(lease.file, _SHARED):  # a server is being stopped
             if time.monotonic() > deadline:
                 raise UserError(
@@ -129,7 +127,7 @@ class Lease:
 
     def wait(self) -> RunningServer:
         """Return the server as soon as it answers."""
-        deadline = time.monotonic() + self.kind.timeout
+        deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             found = _recorded_server(self.kind) if _is_kept(self.kind.folder) else None
             if found is not None and answers(f"{found.url}{self.kind.health}"):
@@ -328,7 +326,7 @@ def _start(kind: ServerKind, port: int, password: str) -> subprocess.Popen[bytes
 
 def _is_ready(kind: ServerKind, server: subprocess.Popen[bytes], port: int, lease: IO[str]) -> bool:
     """Return True once the server answers, False if it ends, takes too long or is not needed."""
-    deadline = time.monotonic() + kind.timeout
+    deadline = time.monotonic() + _START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         if answers(f"http://{LOOPBACK}:{port}{kind.health}"):
             if sys.platform == "linux" and kind.pinned:

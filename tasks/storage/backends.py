@@ -14,7 +14,7 @@ import fsspec
 
 from configs.errors import UserError
 from tasks.storage.files import FULL, write_atomic, write_new
-from tasks.storage.settings import scrubbed
+from tasks.storage.settings import short_error
 
 Stamp = tuple[int, int, int]
 
@@ -201,7 +201,8 @@ class ObjectStoreBackend:
         except (ImportError, ValueError) as error:
             raise UserError(
                 f"FKD_STORE must be a folder or an fsspec address such as s3://bucket/folder, got "
-                f"{address} ({_short(error)}). For S3 install the extra: `pip install 'fkd[s3]'`."
+                f"{address} ({short_error(error)}). For S3 install the extra: "
+                "`pip install 'fkd[s3]'`."
             ) from error
         self._root = root.rstrip("/")
         self._errors: tuple[type[Exception], ...] = (OSError, *_client_errors(protocol))
@@ -306,10 +307,9 @@ class ObjectStoreBackend:
                 if _status(cause) != _INTERNAL_ERROR or not self._takes_empty():
                     raise
                 if last:
-                    raise store_full_error(
-                        self.address,
-                        f"it takes an empty object, but none of {len(data)} bytes: {_short(cause)}",
-                    ) from error
+                    reason = f"it takes an empty object, but none of {len(data)} bytes"
+                    reason = f"{reason}: {short_error(cause)}"
+                    raise store_full_error(self.address, reason) from error
                 time.sleep(_RETRY_SECONDS)
                 continue
             return
@@ -338,7 +338,7 @@ class ObjectStoreBackend:
                 "server is not Amazon's)."
             ) from error
         except self._errors as error:
-            reason = _short(error)
+            reason = short_error(error)
             full = any(words in reason.lower() for words in _FULL_WORDS)
             if full or _status(error) == _INSUFFICIENT_STORAGE:
                 raise store_full_error(self.address, reason) from error
@@ -379,8 +379,3 @@ def _status(error: BaseException) -> int | None:
 def _answer(error: BaseException) -> dict[str, Any]:
     """Return a server's answer as its client has parsed it."""
     return getattr(error.__cause__, "response", None) or {}
-
-
-def _short(error: BaseException) -> str:
-    """Return the message of an error in few words, without credentials."""
-    return scrubbed(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__

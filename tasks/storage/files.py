@@ -1,11 +1,13 @@
-"""Atomic file writes, arrays as bytes, file locks, and messages for disk errors."""
+"""Atomic file writes, arrays as bytes, locks, disk errors, and files of killed processes."""
 
 import errno
 import fcntl
 import hashlib
 import io
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -59,7 +61,7 @@ def write_new(path: Path, data: bytes) -> bool:
 def _temporary_file(path: Path, data: bytes) -> Iterator[Path]:
     """Yield a complete file beside `path`, to be renamed; make the rename durable afterwards.
 
-    A killed writer leaves the file; `tasks.cluster.leftovers` removes it after a day.
+    A killed writer leaves the file; `tasks.storage.files` removes it after a day.
     """
     missing = list(takewhile(lambda folder: not folder.exists(), path.parents))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,3 +200,57 @@ def _is_full(folder: Path) -> bool:
     # File systems without a fixed number of inodes report 0 in all.
     no_inode = free.f_files > 0 and free.f_favail == 0
     return free.f_bavail * free.f_frsize < _LEAST_FREE or no_inode
+
+
+_PART_SECONDS = 24 * 3600.0  # no write takes a day
+_YOUNG_SECONDS = 60.0  # a worker creates its folder before it locks it
+_LONG_SECONDS = 7 * 24 * 3600.0  # for a folder without lock, which some live workers have
+_FOREIGN = ("mlflow", "prefect", "dask", "downloads")  # cleaned by their owners, or below
+_LOCKED = ".dirlock"  # suffix of the file beside a worker's folder, locked while the worker lives
+
+
+def sweep_leftovers(home: Path) -> int:
+    """Remove partial files and folders of dead workers, and return their number."""
+    removed = 0
+    for folder, folders, names in os.walk(home):
+        if Path(folder) == home:
+            folders[:] = [name for name in folders if name not in _FOREIGN]
+        parts = (Path(folder, n) for n in names if n.startswith(".") and n.endswith(".part"))
+        removed += sum(_remove_part(part) for part in parts)
+    # Dask gives each user of a shared folder another suffix. Of some workers only the lock exists.
+    found = (home / "dask").glob("dask-scratch-space*/worker-*")
+    workers = {path.with_name(path.name.removesuffix(_LOCKED)) for path in found}
+    return removed + sum(_remove_scratch(folder) for folder in workers)
+
+
+def _remove_part(part: Path) -> bool:
+    """Remove a temporary file that is older than a day; return True if it was removed."""
+    try:
+        if _age(part) < _PART_SECONDS:
+            return False
+        part.unlink()
+    except OSError:  # it was renamed, or belongs to another user
+        return False
+    return True
+
+
+def _remove_scratch(folder: Path) -> bool:
+    """Remove the folder and lock of a dead worker; return True if they were removed."""
+    lock = folder.with_name(folder.name + _LOCKED)
+    try:
+        least = _YOUNG_SECONDS if lock.exists() else _LONG_SECONDS
+        if _age(folder if folder.exists() else lock) < least:
+            return False
+        with lock.open("a+b") as file:
+            if not try_lock(file):
+                return False
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _age(path: Path) -> float:
+    """Return the seconds since a file or folder was last changed."""
+    return time.time() - path.stat().st_mtime

@@ -250,6 +250,12 @@ def scrubbed(text: str, *addresses: str) -> str:
     return shown
 
 
+def short_error(error: BaseException, most: int = 200) -> str:
+    """Return the message of an error on one line of limited length, without credentials."""
+    text = scrubbed(" ".join(str(error).split()))[:most]
+    return text.rstrip(".;, ") or type(error).__name__
+
+
 def _userinfo_end(rest: str) -> int:
     """Return the position behind `user:password@` in the part after `://`, 0 without it.
 

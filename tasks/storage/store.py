@@ -135,15 +135,6 @@ class BlobStore:
         """Return a value that changes with a blob, None if the backend has none."""
         return self.backend.stamp(name)
 
-    def is_unchanged(self, name: str, stamp: Stamp | None) -> bool:
-        """Return True if a blob has this stamp, or if the backend has no stamps."""
-        if stamp is None:
-            return True
-        try:
-            return self.stamp(name) == stamp
-        except FileNotFoundError:
-            return False
-
     def remove(self, name: str) -> bool:
         """Remove a blob and its copy; return True if it existed."""
         self._copy(name).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from flows.errors import as_user_error
 from flows.outcome import Outcome
 from tasks.data.load import prepared_name
 from tasks.kernels.shared_map import shared_encoder
-from tasks.plan.training import cached_table
+from tasks.plan.trials import cached_table
 
 
 @pytest.fixture

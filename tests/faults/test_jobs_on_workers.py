@@ -168,8 +168,8 @@ def test_a_run_ends_by_name_if_its_scheduler_does(scheduler, settings, tmp_path)
         run_jobs(client, touch, jobs, on_done=kill, retries=2, time_limit=600.0)
 
 
-def test_an_unreachable_scheduler_is_named(settings, free_port):
-    config = ClusterConfig(address=f"tcp://127.0.0.1:{free_port}", kind="address")
+def test_an_unreachable_scheduler_is_an_error(settings, free_port):
+    config = ClusterConfig(address=f"tcp://127.0.0.1:{free_port}")
     with (
         pytest.raises(UserError, match=rf"{free_port}.*dask scheduler"),
         connect(config, settings),

@@ -10,7 +10,7 @@ from configs.errors import UserError
 from configs.load import load_config
 from fkd.core.svm import MachineOutcome
 from flows.fitting import fit_all
-from tasks.kernels import features_cache
+from tasks.kernels import shared_training
 from tasks.kernels import streaming as leaves
 from tasks.select.study import open_study
 from tasks.storage.settings import Settings
@@ -48,7 +48,7 @@ def test_a_disk_that_fills_up_under_the_spill_ends_the_run(settings, tmp_path, m
     home = tmp_path / "small"
     with small_disk(home, size="64m", files=4000):
         study = make_study(Settings(home, None, None, None))
-        planned = features_cache.planned_spill
+        planned = shared_training.planned_spill
 
         def filling(stored):
             """Someone else takes the space between the check and its use."""
@@ -57,7 +57,7 @@ def test_a_disk_that_fills_up_under_the_spill_ends_the_run(settings, tmp_path, m
                 fill(home, leave=2**12)
             return found
 
-        monkeypatch.setattr(features_cache, "planned_spill", filling)
+        monkeypatch.setattr(shared_training, "planned_spill", filling)
         with pytest.raises(UserError, match=r"features must be writable.*No space left.*FKD_HOME"):
             fit_all([study])
         (home / "filling").unlink()

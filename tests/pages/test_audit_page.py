@@ -11,7 +11,7 @@ import fkd
 from fkd.measures import survey_weights
 from flows import model_commands
 from flows.cli import main
-from tasks.data.audit_input import PredictedColumns, read_predicted
+from tasks.data.user_table import PredictedColumns, read_predicted
 from tasks.report.audit_page import AuditLabels, write_audit
 
 

@@ -34,7 +34,7 @@ def test_few_rows_that_fit_are_exact(study, monkeypatch):
 
 
 @pytest.mark.parametrize("accuracy", [0.1, 0.03])
-def test_of_more_rows_as_many_landmarks_as_the_accuracy_asks_for(study, accuracy, monkeypatch):
+def test_many_rows_get_landmarks_for_the_required_accuracy(study, accuracy, monkeypatch):
     monkeypatch.setattr(approximating, "EXACT_ROWS", 10)
     monkeypatch.setattr(approximating, "_STEP", 1)
     found = chosen(study, accuracy)
@@ -45,7 +45,7 @@ def test_of_more_rows_as_many_landmarks_as_the_accuracy_asks_for(study, accuracy
     assert chosen(study, accuracy / 2).approximation.landmarks > found.approximation.landmarks
 
 
-def test_what_was_found_is_kept_and_is_a_setting_like_any_other(study, monkeypatch):
+def test_the_number_of_landmarks_is_stored_and_part_of_the_setting(study, monkeypatch):
     monkeypatch.setattr(approximating, "EXACT_ROWS", 10)
     found = chosen(study)
     monkeypatch.setattr(approximating, "_tried", lambda *_: pytest.fail("it was known"))

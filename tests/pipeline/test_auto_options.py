@@ -26,7 +26,7 @@ def ways(study, settings):
     return [setting.approximation.sums for setting in found]
 
 
-def test_each_setting_is_settled_by_its_own_ridge(study, monkeypatch):
+def test_the_precision_of_a_setting_depends_on_its_ridge(study, monkeypatch):
     monkeypatch.setattr(settling, "rounding_of", lambda _: Rounding(1e-6, 1e-9, 1e6))
     small, large = (PARAMETERS(approximation=SHARED, alpha=a, ridge=a) for a in (1e-6, 1.0))
     assert ways(study, [small]) == ["rows"]
@@ -35,14 +35,14 @@ def test_each_setting_is_settled_by_its_own_ridge(study, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64", "rows"])
-def test_what_was_asked_for_is_kept(study, precision):
+def test_a_given_precision_is_kept(study, precision):
     asked = PARAMETERS(approximation=replace(SHARED, sums=precision), alpha=1e-9)
     assert ways(study, [asked]) == [precision]
     own = PARAMETERS(approximation=replace(SHARED, shared=False))
     assert ways(study, [own]) == ["auto"]
 
 
-def test_the_way_and_its_reason_are_told(study):
+def test_the_precision_and_its_reason_are_logged(study):
     (remark,) = sum_remarks(study.missing())
     assert remark.startswith(f"one pass over {BASE} rows, kernel values in double precision")
     assert "to a ridge of 0.1" in remark
@@ -58,7 +58,7 @@ def test_ridges_per_row_are_those_of_the_reference_rows_grown(n):
     assert least_ridge(grown, REFERENCE_ROWS) == 0.2
 
 
-def test_the_rule_of_ridges_may_stand_where_a_ridge_would():
+def test_ridge_accepts_a_rule():
     short, long = (
         load_config("default", [f"methods=[{{name: krr_fkd, {key}: per_row}}]"])
         for key in ("ridge", "ridges")

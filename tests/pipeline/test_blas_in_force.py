@@ -90,6 +90,6 @@ def test_shared_maps_and_sums(settings, monkeypatch, threads):
     stored = store_map(SharedMap(inputs, 0.05, Approximation("nystroem", 20, shared=True)))
     assert found == [{threads}]
     monkeypatch.setattr(leaves.StreamedSums, "add", noting(leaves.StreamedSums.add))
-    streaming.cell_sums(stored, "float64", 0)
-    leaves.sum_leaf(streaming.cell_leaves(stored, "float32", (), 1)[0])
+    streaming.cell_sums(streaming.Sums(stored, "float64"), 0)
+    leaves.sum_leaf(streaming.cell_leaves(streaming.Sums(stored, "float32"), (), 1)[0])
     assert found == [{threads}] * 3

@@ -10,7 +10,7 @@ from deadlines import patient
 from configs.errors import UserError
 from flows.data_commands import app
 from tasks.data.census import write_synthetic_census
-from tasks.data.file_cache import Cache
+from tasks.data.download import Cache
 from tasks.storage.settings import read_settings
 
 

@@ -22,6 +22,8 @@ from configs.errors import UserError
 from tasks.data import download
 from tasks.data.census import person_file
 from tasks.data.download import (
+    Cache,
+    CachedFile,
     RemoteFile,
     TransferPolicy,
     UnsafeZipError,
@@ -30,8 +32,8 @@ from tasks.data.download import (
     check_zip,
     fetch,
     fetch_all,
+    file_sha256,
 )
-from tasks.data.file_cache import Cache, CachedFile, file_sha256
 from tasks.data.sources import COMMUNITIES
 from tasks.storage.settings import Settings
 
@@ -889,7 +891,7 @@ def test_a_file_that_another_process_fetches_is_kept(cache):
     live, left = _partial(cache, "a/b.zip"), _partial(cache, "c")
     script = (
         "import pathlib, sys\n"
-        "from tasks.data.file_cache import Cache\n"
+        "from tasks.data.download import Cache\n"
         "with Cache(pathlib.Path(sys.argv[1])).lock('a/b.zip'):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

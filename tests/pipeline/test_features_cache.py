@@ -12,20 +12,21 @@ from configs.load import load_config
 from fkd.methods import methods
 from tasks.fit.job import fit_trials, run_job
 from tasks.kernels import auto_options as settling
-from tasks.kernels import features_cache as spilled_features
+from tasks.kernels import shared_training as spilled_features
 from tasks.kernels import streaming as leaves
-from tasks.kernels.features_cache import (
+from tasks.kernels.shared_map import load_map, shared_encoder, store_map
+from tasks.kernels.shared_training import (
     DISK_SHARE,
     Spill,
     feature_source,
     features_name,
     planned_spill,
+    shared_training,
     spill_features,
+    streamed_maps,
     write_features,
 )
-from tasks.kernels.shared_map import load_map, shared_encoder, store_map
-from tasks.kernels.shared_training import shared_training, streamed_maps
-from tasks.kernels.streaming import cell_leaves
+from tasks.kernels.streaming import Sums, cell_leaves
 from tasks.select.study import open_study
 from tasks.storage.environment import blas_threads
 from tasks.storage.store import machine_store
@@ -36,7 +37,7 @@ SIZE = 90  # rows of a task here: cells of the table have several
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", SIZE)
-    monkeypatch.setattr("tasks.kernels.features_cache.BLOCK_ROWS", 40)
+    monkeypatch.setattr("tasks.kernels.shared_training.BLOCK_ROWS", 40)
     monkeypatch.setattr("fkd.core.svm.CHUNK_ROWS", 32)
 
 
@@ -101,7 +102,7 @@ def test_blocks_are_the_features_of_the_training_rows(settings, label):
     assert_allclose(found, ordered(G, train.y), atol=1e-5)
 
 
-def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypatch):
+def test_cached_features_have_the_bits_of_computed_ones(settings, monkeypatch):
     study = make_study(settings, solver="batched", grid={"iterations": [5]})
     kept, _ = predicted(study)
     assert list(settings.features.glob("*.features.arrays"))
@@ -113,7 +114,7 @@ def test_features_on_disk_give_the_bits_of_features_made_anew(settings, monkeypa
     assert_array_equal(made, kept)
 
 
-def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
+def test_a_damaged_or_removed_block_is_computed_again(settings):
     study = make_study(settings, solver="batched")
     spill_features(here, streamed_maps(study.missing()))
     first, second, third, *_ = sorted(settings.features.glob("*.features.arrays"))
@@ -131,7 +132,7 @@ def test_a_block_that_is_damaged_or_gone_is_made_again(settings):
     assert_array_equal(predicted(study, "0.1")[0], expected)
 
 
-def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings):
+def test_a_block_removed_between_two_passes_is_computed_again(settings):
     study = make_study(settings, solver="batched")
     stored, table = stored_map(study), study.loaded.table
     source = feature_source(stored, study.inputs.splits.all(table)["0"].train)
@@ -142,7 +143,7 @@ def test_a_block_that_goes_between_two_passes_is_made_where_it_is_read(settings)
         assert_array_equal(one.G, other)
 
 
-def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkeypatch):
+def test_fits_write_no_features_after_a_pass_on_the_cluster(settings, monkeypatch):
     study = make_study(settings, solver="batched")
     maps = streamed_maps(study.missing())
     spill_features(here, maps)
@@ -151,11 +152,11 @@ def test_a_pass_on_the_cluster_leaves_nothing_for_fits_to_write(settings, monkey
     assert len(run_job(study.missing()[0])) == 4
 
 
-def test_other_features_have_a_file_of_their_own(settings):
+def test_other_features_have_another_file(settings):
     stored = stored_map(make_study(settings, solver="batched"))
-    leaf = cell_leaves(stored, "rows", (), 0)[0]
+    leaf = cell_leaves(Sums(stored, "rows"), (), 0)[0]
     others = [
-        replace(leaf, stored=replace(stored, checksum="0" * 64)),
+        replace(leaf, sums=Sums(replace(stored, checksum="0" * 64), "rows")),
         replace(leaf, cell=1),
         replace(leaf, position=1),
         replace(leaf, size=SIZE + 1),
@@ -163,16 +164,16 @@ def test_other_features_have_a_file_of_their_own(settings):
     assert len({features_name(one) for one in (leaf, *others)}) == 5
 
 
-def test_machines_of_libsvm_or_ridges_spill_nothing(settings):
+def test_libsvm_and_ridge_regression_cache_no_features(settings):
     assert streamed_maps(make_study(settings, solver="libsvm").missing()) == []
     assert len(streamed_maps(make_study(settings, solver="batched").missing())) == 1
 
 
-def test_a_disk_that_fills_up_is_one_sentence(settings):
+def test_a_full_disk_is_an_error_that_names_the_folder(settings):
     with small_disk(settings.home, size="32m"):
         study = make_study(settings, solver="batched")
         stored = stored_map(study)
-        (leaf, *_) = cell_leaves(stored, "rows", (), 0)
+        (leaf, *_) = cell_leaves(Sums(stored, "rows"), (), 0)
         fill(settings.home, leave=2**12)
         with pytest.raises(UserError, match=r"features must be writable.*No space left.*FKD_HOME"):
             write_features(leaf)
@@ -212,7 +213,7 @@ def test_the_number_of_rows_decides_the_solver(settings, monkeypatch):
     assert {trial.parameters["solver"] for trial in exact} == {"auto"}
 
 
-def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
+def test_a_solver_that_does_not_converge_fails_the_job(settings, monkeypatch):
     monkeypatch.setattr("fkd.core.svr.ITERATIONS", 10)
     study = make_study(settings, solver="batched", grid={"iterations": [0, 5], "C": [1000.0]})
     with pytest.raises(ValueError, match=r"gap of strength \d with C 1000, .* 10 iter.*lower C"):
@@ -221,7 +222,7 @@ def test_a_gap_that_is_not_met_fails_the_job_by_name(settings, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["svr", "svr_fkd", "svr_fks"])
-def test_a_solver_that_is_none_is_refused_by_the_configuration(settings, name):
+def test_an_unknown_solver_is_refused_by_the_configuration(settings, name):
     assert "solver" in methods()[name].parameters.__dataclass_fields__
     with pytest.raises(UserError, match="solver"):
         make_study(settings, name, solver="admm")

@@ -20,6 +20,7 @@ from tasks.kernels.shared_map import content_of, load_map, store_map
 from tasks.kernels.shared_training import shared_sums
 from tasks.kernels.streaming import (
     Leaf,
+    Sums,
     cell_leaves,
     cell_sums,
     coupled_of,
@@ -32,7 +33,7 @@ from tasks.kernels.streaming import (
     sum_leaf,
     write_sums,
 )
-from tasks.plan.training import cached_table
+from tasks.plan.trials import cached_table
 from tasks.storage.settings import Settings
 from tasks.storage.store import open_store
 
@@ -68,20 +69,18 @@ def here(function, jobs, keep):
 
 def one_leaf(study, **changes):
     ((sums, _),) = shared_sums(study.missing()).items()
-    return replace(Leaf(store_map(sums.shared), sums.precision, (), 0, 0, SIZE), **changes)
+    return replace(Leaf(Sums(store_map(sums.shared), sums.precision), (), 0, 0, SIZE), **changes)
 
 
 def all_moments(study, functions=()):
     """The sums of every split, by label."""
     ((sums, _),) = shared_sums(study.missing()).items()
-    stored, table = store_map(sums.shared), study.loaded.table
+    own, table = Sums(store_map(sums.shared), sums.precision), study.loaded.table
     found = {}
     for label, fold in study.inputs.splits.all(table).items():
-        total = moments_of(stored, sums.precision, fold.train)
+        total = moments_of(own, fold.train)
         squares = float(total.C.trace())
-        coupled = [
-            coupled_of(stored, sums.precision, fold.train, f, squares=squares) for f in functions
-        ]
+        coupled = [coupled_of(own, fold.train, f, squares=squares) for f in functions]
         found[label] = [total, *coupled]
     return found
 
@@ -112,7 +111,7 @@ def predicted(study):
 
 
 @pytest.mark.parametrize("functions", [False, True])
-def test_of_a_grown_table_new_rows_alone_are_summed(path, settings, tmp_path, computed, functions):
+def test_only_appended_rows_are_summed(path, settings, tmp_path, computed, functions):
     first = grown_study(path, settings, functions=functions)
     stream_moments(here, shared_sums(first.missing()))
     assert sum(computed) == BASE
@@ -159,7 +158,7 @@ def test_a_changed_row_is_summed_again(path, settings, computed):
     assert all_moments(changed)["1"][0].y == pytest.approx(y.sum(), rel=1e-12)
 
 
-def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, settings):
+def test_keys_of_sums_with_functions_contain_the_reserved_rows(path, settings):
     """Reserved rows give functions of s by columns that their map does not hold."""
     first = grown_study(path, settings, functions=True)
     table = first.loaded.table
@@ -174,7 +173,7 @@ def test_sums_with_functions_are_asked_for_by_the_rows_that_decide_these(path, s
         lines[place + 1] = ",".join([cut[0], "0.123456", *cut[2:]])
     path.write_text("\n".join([*lines, ""]))
     after = one_leaf(grown_study(path, settings, functions=True), functions=(RBF,))
-    assert after.stored.checksum == before.stored.checksum
+    assert after.sums.stored.checksum == before.sums.stored.checksum
     old, new = (leaf_sums(replace(leaf, cell=cell)) for leaf in (before, after))
     for name, value in vars(old[0].parts[0]).items():
         assert_array_equal(getattr(new[0].parts[0], name), value)
@@ -203,15 +202,16 @@ def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
     moved = X.copy()
     moved.indices = moved.indices.copy()
     moved.indices[-1] -= 1
+    own = leaf.sums
     keys = [
         key(),
-        key(replace(leaf, precision="rows")),
-        key(replace(leaf, precision="float32")),
+        key(replace(leaf, sums=replace(own, precision="rows"))),
+        key(replace(leaf, sums=replace(own, precision="float32"))),
         key(replace(leaf, functions=(RBF,))),
         key(replace(leaf, functions=(GIVEN,))),
         key(replace(leaf, functions=(RBF, GIVEN))),
         key(replace(leaf, functions=(GIVEN, RBF))),
-        key(replace(leaf, stored=replace(leaf.stored, checksum="0" * 64))),
+        key(replace(leaf, sums=replace(own, stored=replace(own.stored, checksum="0" * 64)))),
         key(X=other),
         key(X=moved),
         key(X=X[:-1], S=S[:-1], y=y[:-1]),
@@ -231,14 +231,14 @@ def test_every_input_of_a_leaf_is_in_its_key(path, settings, monkeypatch):
     assert key(replace(leaf, functions=(RBF,))) not in keys
 
 
-def test_columns_beside_rows_are_told_apart(rng):
+def test_additional_columns_are_part_of_the_digest(rng):
     X, a, b = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=(6, 2))
     contents = [content_of(X, a), content_of(X, b), content_of(X, a, b), content_of(X, b, a)]
     assert len({str(content) for content in contents}) == 4
     assert content_of(X, a) == content_of(np.asfortranarray(X), a.copy())
 
 
-def test_sums_survive_the_file(tmp_path, rng):
+def test_sums_are_read_as_written(tmp_path, rng):
     fmap_sums = leaves.LeafSums(
         (Moments.from_rows(rng.normal(size=(9, 4)), np.ones((9, 2)), np.ones(9)),)
     )
@@ -267,17 +267,17 @@ def test_a_damaged_leaf_is_summed_again(path, settings, computed):
     assert len(computed) == 2
 
 
-def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, monkeypatch):
+def test_a_fit_computes_blocks_that_another_process_removed(path, settings, monkeypatch):
     """Two fits that need a cell both make it; who is done first removes its leaves."""
     study = grown_study(path, settings, kind="shuffled", base=None)
     leaf = one_leaf(study)
-    expected = cell_sums(leaf.stored, leaf.precision, 0)
+    expected = cell_sums(leaf.sums, 0)
     assert not list(stored(settings, "moments").glob("*.leaf.arrays"))
-    own = map_file(leaf.stored.shared)
+    own = map_file(leaf.sums.stored.shared)
     for place in set(stored(settings, "moments").glob("*.arrays")) - {own}:
         if not place.name.endswith(".cells.arrays"):
             place.unlink()
-    members = cell_leaves(leaf.stored, leaf.precision, (), 0)
+    members = cell_leaves(leaf.sums, (), 0)
     assert len(members) > 1
     for member in members:
         sum_leaf(member)
@@ -290,15 +290,15 @@ def test_leaves_that_somebody_else_took_away_do_not_stop_a_fit(path, settings, m
         return found
 
     monkeypatch.setattr(leaves, "read_sums", vanishing)
-    found = cell_sums(leaf.stored, leaf.precision, 0)
+    found = cell_sums(leaf.sums, 0)
     assert_same_bits({"": [expected]}, {"": [found]})
 
 
-def test_a_worker_reads_the_rows_of_its_leaf_alone(path, settings, monkeypatch):
+def test_a_worker_reads_only_the_rows_of_its_block(path, settings, monkeypatch):
     study = grown_study(path, settings)
     leaf = one_leaf(study, position=1)
     sum_leaf(one_leaf(study))  # the encoder is made, once per worker, from the reserved rows
-    table = cached_table(study.inputs.settings, study.inputs.table_digest)
+    table = study.inputs.table
     taken = []
     take = type(table).take
     monkeypatch.setattr(
@@ -311,7 +311,7 @@ def test_a_worker_reads_the_rows_of_its_leaf_alone(path, settings, monkeypatch):
 
 def test_memory_does_not_grow_with_the_rows(path, settings):
     study = grown_study(path, settings)
-    fmap = load_map(one_leaf(study).stored)
+    fmap = load_map(one_leaf(study).sums.stored)
     sums = StreamedSums(fmap, "float64", [2])
     held = sum(value.nbytes for value in vars(sums).values() if isinstance(value, np.ndarray))
     sums.add(np.zeros((9000, fmap.centers.shape[1])), np.zeros((9000, 2)), np.zeros(9000))
@@ -319,7 +319,7 @@ def test_memory_does_not_grow_with_the_rows(path, settings):
     assert after == held
 
 
-def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
+def test_the_error_for_nan_in_a_prepared_table_names_the_column(path, settings):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
     place = stored(settings, prepared_name(study.inputs.table_digest))
@@ -334,7 +334,7 @@ def test_a_nan_that_got_into_a_prepared_table_is_named(path, settings):
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "folder"])
-def test_a_worker_that_cannot_read_the_table_says_so(path, settings, damage):
+def test_an_unreadable_prepared_table_is_an_error(path, settings, damage):
     study = grown_study(path, settings)
     leaf = one_leaf(study)
     place = stored(settings, prepared_name(study.inputs.table_digest))

@@ -64,7 +64,7 @@ def test_rows_against_others_in_chunks_of_two_lengths(X, rng, as_dask):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_indicators_are_multiplied_as_sparse_rows(rng, dtype, monkeypatch):
+def test_rows_of_indicators_are_multiplied_as_sparse_arrays(rng, dtype, monkeypatch):
     codes = rng.integers(40, size=(130, 2))
     X = np.hstack([np.eye(40)[codes[:, 0]], np.eye(40)[codes[:, 1]], rng.normal(size=(130, 1))])
     seen, call = [], KernelColumns.__call__
@@ -88,7 +88,7 @@ def test_single_precision_halves_the_chunks(X):
     assert 2 * chunk_bytes(single) == chunk_bytes(double)
 
 
-def test_every_pair_of_chunks_is_made_once(X):
+def test_every_pair_of_chunks_is_computed_once(X):
     made = []
 
     def counting(A, B):
@@ -103,7 +103,7 @@ def test_every_pair_of_chunks_is_made_once(X):
     assert sum(made) == chunk_bytes(K) / 8 == 50 * 50 * 2 + 30 * 30 + 50 * 50 + 2 * 50 * 30
 
 
-def test_names_are_those_of_the_content(X):
+def test_names_depend_on_the_content(X):
     K = kernel_array(KERNEL, X, chunks=50)
     assert kernel_array(Kernel("rbf", 0.2), X.copy(), chunks=50).name == K.name
     moved = X.copy()
@@ -132,12 +132,12 @@ def test_names_are_those_of_the_content(X):
         ({"threads": 0}, "threads"),
     ],
 )
-def test_impossible_arrays_are_named(X, arguments, message):
+def test_invalid_arguments_are_refused(X, arguments, message):
     with pytest.raises(ValueError, match=message):
         kernel_array(**{"kernel": KERNEL, "X": X, **arguments})
 
 
-def test_a_row_without_a_number_is_named_when_it_is_read(X):
+def test_nan_in_a_row_is_an_error(X):
     X[77, 1] = np.nan
     with pytest.raises(ValueError, match="rows must be finite"):
         here(kernel_array(KERNEL, X, chunks=50))
@@ -145,7 +145,7 @@ def test_a_row_without_a_number_is_named_when_it_is_read(X):
 
 @pytest.mark.parametrize("offset", range(1, 16, 3))
 @pytest.mark.parametrize("transposed", [False, True])
-def test_numbers_that_begin_anywhere_give_the_same_bits(rng, offset, transposed):
+def test_unaligned_arrays_give_the_same_bits(rng, offset, transposed):
     A, B = rng.normal(size=(100, 109)), rng.normal(size=(109 if not transposed else 100, 2))
     memory = np.empty(A.nbytes + 64, dtype=np.uint8)
     moved = memory[offset : offset + A.nbytes].view(np.float64).reshape(A.shape)
@@ -159,7 +159,7 @@ def test_numbers_that_begin_anywhere_give_the_same_bits(rng, offset, transposed)
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("chunks", [300, 64, 37])
-def test_passes_over_arrays_are_those_over_tiles(rng, chunks, dtype):
+def test_passes_over_chunks_equal_passes_over_tiles(rng, chunks, dtype):
     X, S = rng.normal(size=(300, 4)), rng.normal(size=(300, 2))
     landmarks = np.sort(rng.choice(300, size=40, replace=False))
     passes, tiles = both(X, landmarks, chunks, dtype)
@@ -191,7 +191,7 @@ def both(X, landmarks, chunks, dtype=np.float64):
     return passes, KernelRows(KERNEL, X, landmarks, chunks)
 
 
-def test_a_panel_has_the_same_bits_whoever_is_beside_it(rng):
+def test_the_bits_of_a_panel_do_not_depend_on_other_panels(rng):
     X, B = rng.normal(size=(300, 4)), rng.normal(size=(300, 7))
     passes, _ = both(X, np.arange(0, 300, 7), 64)
     for name in ("products", "landmark_adjoints"):
@@ -200,7 +200,7 @@ def test_a_panel_has_the_same_bits_whoever_is_beside_it(rng):
         assert_array_equal(together[1], alone)
 
 
-def test_the_ridge_of_arrays_is_that_of_tiles(rng):
+def test_ridge_regression_on_chunks_equals_that_on_tiles(rng):
     X = rng.normal(size=(300, 4))
     S, y = X[:, :1] ** 2, np.sin(X[:, 0]) + X[:, 1]
     passes, tiles = both(X, np.sort(rng.choice(300, size=40, replace=False)), 64)
@@ -214,7 +214,7 @@ def test_the_ridge_of_arrays_is_that_of_tiles(rng):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_tasks_compute_with_the_threads_that_are_told(X, threads):
+def test_tasks_compute_with_the_given_number_of_threads(X, threads):
     heard = []
 
     def noting(A, B):
@@ -247,7 +247,7 @@ def test_what_fits_is_kept_in_order(client, X):
     assert [is_kept(K) for K in arrays] == [False, False]
 
 
-def test_kept_chunks_are_computed_once_the_others_in_a_pass(client, X, tmp_path):
+def test_kept_chunks_are_computed_once_and_others_in_every_pass(client, X, tmp_path):
     def counting(A, B):
         (tmp_path / uuid4().hex).touch()
         return KERNEL(A, B)
@@ -272,14 +272,14 @@ def test_kept_chunks_are_computed_once_the_others_in_a_pass(client, X, tmp_path)
     assert len(list(tmp_path.iterdir())) == 6 + 10
 
 
-def test_a_pass_that_takes_too_long_is_named(client, monkeypatch):
+def test_a_pass_longer_than_the_time_limit_is_an_error(client, monkeypatch):
     monkeypatch.setattr("tasks.kernels.kernel_arrays._LOOK_SECONDS", 0.05)
     slow = da.ones(4, chunks=4).map_blocks(lambda block: time.sleep(2) or block)
     with pytest.raises(TimeoutError, match=r"longer than cluster.time_limit \(0.1 s\)"):
         compute_array(client, slow, retries=0, time_limit=0.1)
 
 
-def test_a_fault_in_a_chunk_is_the_error_of_the_pass(client, X):
+def test_an_error_in_a_chunk_is_raised_by_the_pass(client, X):
     X[3, 0] = np.inf
     with pytest.raises(ValueError, match="rows must be finite"):
         compute_array(client, kernel_array(KERNEL, X, chunks=50), retries=0, time_limit=60.0)

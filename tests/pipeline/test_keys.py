@@ -233,7 +233,7 @@ def test_every_input_of_moments_is_in_their_key(shared, monkeypatch):
     stored = store_map(shared)
 
     def path(stored, cell=0, precision="float64"):
-        return streaming.sums_name(stored, precision, cell, None)
+        return streaming.sums_name(streaming.Sums(stored, precision), cell, None)
 
     def with_inputs(**changes):
         return replace(stored, shared=replace(shared, inputs=replace(shared.inputs, **changes)))

@@ -6,12 +6,11 @@ import subprocess
 import sys
 import time
 
-import pytest
 from stored_files import stored
 
 from flows.run import clear_leftovers
-from tasks.cluster.leftovers import sweep_leftovers
-from tasks.data.file_cache import Cache
+from tasks.data.download import Cache
+from tasks.storage.files import sweep_leftovers
 
 WRITER = """
 import pathlib, sys, threading
@@ -63,9 +62,9 @@ def test_a_file_of_a_killed_writer_is_removed_after_a_day(settings):
     _kill(_begin(WRITER, settings.home))
     assert len(_parts(settings)) == 1
     _make_old(settings.home, hours=23)
-    assert sweep_leftovers(settings) == 0  # its writer might live
+    assert sweep_leftovers(settings.home) == 0  # its writer might live
     _make_old(settings.home)
-    assert sweep_leftovers(settings) == 1
+    assert sweep_leftovers(settings.home) == 1
     assert _parts(settings) == []
 
 
@@ -75,22 +74,11 @@ def test_the_folder_of_an_ended_worker_is_removed(settings):
     (folder,) = (path for path in scratch.iterdir() if path.is_dir())
     (folder / "spilled").write_bytes(b"x")
     _make_old(settings.home)
-    assert sweep_leftovers(settings) == 0
+    assert sweep_leftovers(settings.home) == 0
     assert folder.is_dir()
     _kill(worker)
-    assert sweep_leftovers(settings) == 1
+    assert sweep_leftovers(settings.home) == 1
     assert [path for path in scratch.iterdir() if path.name.startswith("worker-")] == []
-
-
-@pytest.mark.parametrize(
-    ("pid", "stays"), [(os.getpid(), True), (2**22 + 1, False)], ids=["running", "gone"]
-)
-def test_the_record_of_a_dask_page_is_removed_after_its_run(settings, pid, stays):
-    settings.home.mkdir()
-    page = settings.home / "dask.json"
-    page.write_text(f'{{"dashboard": "http://127.0.0.1:1", "pid": {pid}}}')
-    sweep_leftovers(settings)
-    assert page.exists() == stays
 
 
 def test_other_files_are_kept(settings):

@@ -2,11 +2,7 @@ import os
 
 import pytest
 
-from tasks.servers.prefect import (
-    client_environment,
-    quiet_children,
-    set_variables,
-)
+from tasks.servers.prefect import client_environment, quiet_children, set_variables
 
 CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 

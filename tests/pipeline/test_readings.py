@@ -44,7 +44,7 @@ def test_a_run_to_which_a_key_means_nothing_is_not_judged_again():
 def test_a_run_that_is_read_so_already_is_not_judged_again():
     found = experiment("preprocessing", {"missing": "zero"})
     assert set(found.runs) == {"crimes"}
-    with pytest.raises(UserError, match=r"E4 has no run.*data.drop=\[AGEP\].*read so already"):
+    with pytest.raises(UserError, match=r"E4 has no run.*data.drop=\[AGEP\].*the same already"):
         experiment("E4", {"drop": ["AGEP"]})
 
 

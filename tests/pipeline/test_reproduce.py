@@ -51,7 +51,7 @@ def test_another_reading_has_a_page_of_its_own(home):
     published.mkdir(parents=True)
     (published / "report.html").write_text("as it was")
     code, said = fkd(home, "reproduce", "E2", "E4", "--quick", "--set", "data.missing=drop")
-    assert (code, "read so already" in said) == (2, True), said
+    assert (code, "the same already" in said) == (2, True), said
     code, said = fkd(home, "reproduce", "E2", "--quick", "--set", "data.drop=[]")
     assert code == 0, said
     assert "Data keys unlike the published ones: data.drop=[]." in " ".join(said.split())

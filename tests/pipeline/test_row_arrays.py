@@ -19,7 +19,7 @@ from tasks.kernels.kernel_arrays import (
     is_chunked,
     rows_array,
 )
-from tasks.plan.training import cached_table, make_training
+from tasks.plan.training import make_training
 from tasks.select.study import open_study
 
 METHODS = (
@@ -33,7 +33,7 @@ def study(settings):
 
 
 def training(inputs, split):
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     return make_training(table, inputs.splits.all(table)[split], inputs)[0]
 
 
@@ -48,7 +48,7 @@ def test_rows_of_blocks_are_the_training_rows(study, scale_on):
     assert_array_equal(encoded_rows(SplitRows(inputs, "1"), chosen), X[chosen])
 
 
-def test_names_tell_splits_and_rows_apart(study):
+def test_names_depend_on_splits_and_rows(study):
     rows = np.arange(40)
     names = {
         rows_array(SplitRows(study.inputs, "0"), rows, 20).name,

@@ -21,10 +21,9 @@ from tasks.fit import job as evaluate
 from tasks.fit.job import RowScores, fit_trials, run_job, training_for
 from tasks.kernels import streaming
 from tasks.kernels import streaming as leaves
-from tasks.kernels.features_cache import feature_source
 from tasks.kernels.shared_map import SharedMap, shared_encoder, store_map
-from tasks.kernels.shared_training import shared_sums, shared_training
-from tasks.plan.training import cached_table, fit_weights, make_training, measure_weights
+from tasks.kernels.shared_training import feature_source, shared_sums, shared_training
+from tasks.plan.training import fit_weights, make_training, measure_weights
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
 from tasks.select.study import open_study
@@ -64,7 +63,7 @@ def records(study):
 # --- the block -----------------------------------------------------------------------------------
 
 
-def test_without_the_block_nothing_is_said_of_weights(settings):
+def test_a_configuration_without_weights_is_written_without_them(settings):
     config = load_config("default", [*SMALL])
     assert "weights" not in config.model_dump(mode="json")
     assert "weights" not in dump_config(config)
@@ -72,7 +71,7 @@ def test_without_the_block_nothing_is_said_of_weights(settings):
     assert config.digest != load_config("default", [*SMALL, KRR, COLUMN]).digest
 
 
-def test_the_block_survives_being_written_and_read_again(tmp_path):
+def test_weights_are_written_and_read(tmp_path):
     config = load_config("default", [*SMALL, KRR, *ALONE["fit"]])
     path = tmp_path / "again.yaml"
     path.write_text(dump_config(config))
@@ -94,13 +93,13 @@ def test_the_block_survives_being_written_and_read_again(tmp_path):
         ([COLUMN, "weights.fit=false", "methods=[krr_fkl]"], "krr_fkl, which removes and fits"),
     ],
 )
-def test_a_block_that_cannot_be_meant_is_refused_before_any_work(overrides, words):
+def test_invalid_weights_are_refused(overrides, words):
     with pytest.raises(UserError, match=words):
         load_config("default", overrides)
 
 
 @pytest.mark.needs("torch", "concept_erasure")
-def test_methods_that_cannot_weigh_rows_may_be_measured_by_weights():
+def test_methods_without_weights_can_be_measured_with_weights():
     config = load_config("default", [*ALONE["measures"], "methods=[leace]"])
     assert config.weights is not None
 
@@ -148,7 +147,7 @@ def test_weights_have_a_mean_of_one_over_the_table(settings):
     assert_array_equal(measure_weights(table, study.inputs.weights), weights.fit)
 
 
-def test_each_switch_alone_weighs_its_part_and_nothing_else(settings):
+def test_each_option_weights_its_part_only(settings):
     for part, overrides in ALONE.items():
         study = study_of(settings, *overrides)
         table, inputs = study.loaded.table, study.inputs
@@ -161,7 +160,7 @@ def test_each_switch_alone_weighs_its_part_and_nothing_else(settings):
         assert [name for name, w in known.items() if w is not None] == [part]
 
 
-def test_rows_of_weight_zero_train_nothing_whatever_is_weighed(settings):
+def test_rows_of_weight_zero_do_not_train(settings):
     study = study_of(settings, *ALONE["removal"])
     w = np.tile([0.0, 1.0, 3.0, 2.0], 35)
     study = with_weights(study, w)
@@ -217,7 +216,7 @@ def test_weights_of_one_are_no_weights(settings):
     assert ones.held_out_weights() is None
 
 
-def test_every_switch_is_part_of_a_key(settings):
+def test_every_option_of_weights_is_part_of_a_key(settings):
     blocks = ((), (COLUMN,), *ALONE.values(), (COLUMN, "weights.measures=false"))
     keys = [study_of(settings, *block).trials[0].key for block in blocks]
     assert len(set(keys)) == len(blocks)
@@ -302,14 +301,14 @@ def here(function, jobs, keep):
 
 @pytest.mark.usefixtures("_small_tasks")
 @pytest.mark.parametrize("kept", [{"fit": True}, {"removal": True}, {"fit": True, "removal": True}])
-def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
+def test_sums_over_blocks_equal_sums_over_weighted_rows(settings, kept):
     switches = [f"weights.{part}={str(part in kept).lower()}" for part in ("removal", "fit")]
     study = shared_study(settings, "krr_fks", COLUMN, *switches, grid={"penalty": [0.0, 5.0]})
     inputs = study.inputs
     needs = shared_sums(study.missing())
     assert len(needs) == (1 if len(kept) == 2 else 2)
     streaming.stream_moments(here, needs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     fold = inputs.splits.all(table)["0.1"]
     w = survey_weights(table.extra["fold"])
     reserved, train = inputs.splits.reserved(table), table.take(fold.train)
@@ -337,7 +336,7 @@ def test_sums_over_blocks_are_those_of_weighed_rows(settings, kept):
     assert products.n == pytest.approx(expected.n)
 
 
-def test_sums_of_rows_that_count_once_stay_where_they_were(settings):
+def test_sums_without_weights_keep_their_names(settings):
     plain = shared_study(settings, grid={"penalty": [5.0]})
     alone = shared_study(settings, "krr_fks", *ALONE["removal"], grid={"penalty": [5.0]})
     both = shared_study(settings, "krr_fks", COLUMN, grid={"penalty": [5.0]})
@@ -348,7 +347,7 @@ def test_sums_of_rows_that_count_once_stay_where_they_were(settings):
     ]
     assert len({one.checksum for one in stored}) == 1
     paths = {
-        (name, part): streaming.sums_name(one, "float64", 0, None, part)
+        (name, part): streaming.sums_name(streaming.Sums(one, "float64", part), 0, None)
         for name, one in zip(("plain", "alone", "both"), stored, strict=True)
         for part in ("fit", "removal", "once")
     }
@@ -361,9 +360,12 @@ def test_the_weights_of_a_leaf_are_in_its_key(settings, monkeypatch):
     study = shared_study(settings, "krr_fks", COLUMN, grid={"penalty": [5.0]})
     p = study.trials[0].setting()
     stored = store_map(SharedMap.of(study.inputs, p.gamma, p.approximation))
-    (leaf, *_) = streaming.cell_leaves(stored, "float64", (RBF,), 0)
+    (leaf, *_) = streaming.cell_leaves(streaming.Sums(stored, "float64"), (RBF,), 0)
     rows = leaves.leaf_rows(leaf)
-    keys = [leaves._key(replace(leaf, part=part), *rows) for part in ("fit", "once")]
+    keys = [
+        leaves._key(replace(leaf, sums=replace(leaf.sums, part=part)), *rows)
+        for part in ("fit", "once")
+    ]
     known = leaves.study_weights(study.inputs)
     nudged = known.fit.copy()
     nudged[leaves._positions(leaf)[0]] *= 1.5

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.cluster.leftovers import sweep_leftovers
-from tasks.data.file_cache import Cache, CachedFile, file_sha256
+from tasks.data.download import Cache, CachedFile, file_sha256
+from tasks.storage.files import sweep_leftovers
 from tasks.storage.settings import Settings, ensure_writable
 from tasks.storage.store import open_store
 from tasks.track.run_index import begin, read_status, write_status
@@ -75,7 +75,7 @@ def _work(home, who):
         digest = file_sha256(partial)
         cache.admit(partial, CachedFile("file.zip", digest, len(who), "host", pinned=False))
     cache.remove_leftovers()
-    sweep_leftovers(settings)
+    sweep_leftovers(settings.home)
 
 
 def _as_user(user, work):

@@ -7,9 +7,7 @@ from stored_files import map_file
 
 from configs.load import load_config
 from fkd.methods import Approximation
-from tasks.kernels import shared_map as module
 from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
-from tasks.plan.training import cached_table
 from tasks.select.study import open_study
 
 
@@ -24,15 +22,17 @@ def shared(inputs):
 
 
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
-def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
+def test_map_and_encoder_do_not_depend_on_test_rows(shared, monkeypatch, scale):
     inputs = replace(shared.inputs, scale=scale)
     shared = replace(shared, inputs=inputs)
     before = load_map(store_map(shared)), shared_encoder(inputs)
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     numeric = table.numeric.copy()
     tested = np.setdiff1d(np.arange(table.n), inputs.splits.reserved(table))
     numeric[tested] = 1e6
-    monkeypatch.setattr(module, "cached_table", lambda *_: replace(table, numeric=numeric))
+    monkeypatch.setattr(
+        "tasks.plan.trials.cached_table", lambda *_: replace(table, numeric=numeric)
+    )
     shared_encoder.cache_clear()
     map_file(shared).unlink()
     after = load_map(store_map(shared)), shared_encoder(inputs)
@@ -44,7 +44,7 @@ def test_test_rows_leave_no_trace_in_map_or_encoder(shared, monkeypatch, scale):
 
 
 def test_landmarks_are_reserved_rows(shared):
-    table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
+    table = shared.inputs.table
     reserved = table.take(shared.inputs.splits.reserved(table))
     known = {row.tobytes() for row in shared_encoder(shared.inputs).transform(reserved)}
     centers = load_map(store_map(shared)).centers
@@ -52,21 +52,21 @@ def test_landmarks_are_reserved_rows(shared):
     assert all(row.tobytes() in known for row in centers)
 
 
-def test_scaling_on_all_rows_is_the_users_choice(settings):
+def test_scale_on_all_fits_the_encoder_to_all_rows(settings):
     config = load_config("default", ["folds.reserve=0.2", "data.scale_on=all"])
     inputs = open_study(config, settings).inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     assert_array_equal(shared_encoder(inputs).offset, table.numeric.min(axis=0) * 0)
 
 
-def test_a_map_is_made_once(shared):
+def test_a_map_is_computed_once(shared):
     first = store_map(shared)
     written = map_file(shared).stat().st_mtime_ns
     assert store_map(shared) == first
     assert map_file(shared).stat().st_mtime_ns == written
 
 
-def test_a_damaged_map_is_made_again(shared):
+def test_a_damaged_map_is_computed_again(shared):
     first = store_map(shared)
     content = bytearray(map_file(shared).read_bytes())
     content[5000] ^= 1
@@ -74,7 +74,7 @@ def test_a_damaged_map_is_made_again(shared):
     assert store_map(shared) == first
 
 
-def test_a_map_that_was_replaced_is_not_taken_for_the_first(shared):
+def test_a_replaced_map_is_an_error(shared):
     stored = store_map(shared)
     with pytest.raises(FileNotFoundError, match="absent or has another content"):
         load_map(replace(stored, checksum="0" * 64))

@@ -81,7 +81,7 @@ def test_ridges_on_summed_moments_take_no_training_rows(settings):
     assert_array_equal(training.S, taken.S(inputs.sensitive))
 
 
-def test_a_shared_map_serves_like_maps_of_the_folds_own(settings):
+def test_a_shared_map_predicts_like_maps_of_single_folds(settings):
     # So many landmarks that either kind spans nearly all that the kernel sees.
     shared, own = make_study(settings, 550), make_study(settings, 550, shared=False)
     table = shared.loaded.table
@@ -106,7 +106,7 @@ def test_shared_trials_have_keys_of_their_own(settings):
     assert sums_of(shared.trials[0], shared.inputs) == expected
 
 
-def test_rows_are_encoded_only_for_who_asks(settings):
+def test_rows_are_encoded_on_first_use(settings):
     study = make_study(settings)
     table = study.loaded.table
     fold = study.inputs.splits.outer(table)["2"]
@@ -132,7 +132,7 @@ def test_a_job_with_a_shared_map_writes_its_records(settings):
     assert_array_equal(study.store.predictions(record.key), expected[1])
 
 
-def test_a_support_vector_machine_takes_the_shared_map_too(settings):
+def test_support_vector_machines_use_the_shared_map(settings):
     study = make_study(settings, 60, name="svr_fkd", iterations=[5])
     assert len(run_job(study.missing()[0])) == 1
 
@@ -178,7 +178,7 @@ def test_summed_products_predict_like_products_of_the_training_rows(settings, na
     assert np.abs(left[0] - left[1]).max(axis=0) > 0.01
 
 
-def test_jobs_ask_for_each_of_their_functions_once(settings):
+def test_functions_shared_by_jobs_are_listed_once(settings):
     grid = {"penalty": [0.0, 1.0], "gamma_s": [3.0, 10.0], "given": ["none", "y"]}
     study = make_functions_study(settings, "krr_fks", grid=grid)
     (functions,) = shared_sums(study.missing()).values()

@@ -10,8 +10,7 @@ from fkd.problems import PROBLEMS
 from fkd.problems.crimes import CRIMES, PREDICTORS
 from fkd.problems.declaration import TABLE, TABLE_SOURCES
 from tasks.data.columns import to_table
-from tasks.data.sources import OPENERS, communities_header, open_source, read_communities
-from tasks.storage.settings import Settings
+from tasks.data.sources import OPENERS, communities_header, read_communities
 
 
 def test_the_header_has_ucis_128_names():
@@ -84,12 +83,3 @@ def test_every_option_of_a_source_is_a_key_of_data():
     for sources in declared().values():
         for option in (option for options in sources.values() for option in options):
             assert option.partition("=")[0] in DataConfig.model_fields
-
-
-@pytest.mark.parametrize(
-    ("problem", "valid"), [("crimes", "embedded, uci"), ("acs_income", "census")]
-)
-def test_an_unknown_source_is_refused_with_the_valid_ones(tmp_path, problem, valid):
-    data = DataConfig(problem=problem).model_copy(update={"source": "census_bureau"})
-    with pytest.raises(UserError, match=rf"data\.source must be one of {valid}.*'census_bureau'"):
-        open_source(data, Settings(tmp_path))

@@ -30,8 +30,7 @@ from tasks.kernels.shared_map import (
     shared_encoder,
     store_map,
 )
-from tasks.kernels.streaming import Leaf, MapSums, Total, stream_moments, study_cells
-from tasks.plan.training import cached_table
+from tasks.kernels.streaming import Leaf, MapSums, Sums, Total, stream_moments, study_cells
 from tasks.select.study import open_study
 
 
@@ -45,7 +44,7 @@ def shared(settings):
 def direct(shared, rows):
     """Moments of rows in one piece, by the same map."""
     inputs = shared.inputs
-    part = cached_table(inputs.settings, inputs.table_digest).take(rows)
+    part = inputs.table.take(rows)
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
     return Moments.from_rows(G, part.S(inputs.sensitive), part.y)
 
@@ -56,16 +55,16 @@ def sums(shared, precision="float64"):
 
 
 def moments_of(stored, train, precision="float64"):
-    return streaming.moments_of(stored, precision, train)
+    return streaming.moments_of(Sums(stored, precision), train)
 
 
 def coupled_of(stored, train, functions, precision="float64"):
     squares = moments_of(stored, train, precision).C.trace()
-    return streaming.coupled_of(stored, precision, train, functions, squares=squares)
+    return streaming.coupled_of(Sums(stored, precision), train, functions, squares=squares)
 
 
 def folds(shared):
-    table = cached_table(shared.inputs.settings, shared.inputs.table_digest)
+    table = shared.inputs.table
     return shared.inputs.splits.all(table)
 
 
@@ -138,7 +137,7 @@ def test_the_number_of_blocks_does_not_matter(shared, monkeypatch, blocks):
     assert_equal(direct(shared, train), found, rtol=1e-10)
 
 
-def test_what_the_cluster_did_not_do_is_made_where_it_is_needed(shared):
+def test_a_fit_computes_missing_sums(shared):
     train = folds(shared)["0.1"].train
     stream_moments(nowhere, {sums(shared): []})
     alone = moments_of(store_map(shared), train)
@@ -157,7 +156,7 @@ def test_a_second_pass_computes_nothing(shared):
     assert made == [shared]
 
 
-def test_damaged_moments_are_made_again(shared):
+def test_damaged_moments_are_computed_again(shared):
     stream_moments(here, {sums(shared): []})
     train = folds(shared)["0"].train
     before = moments_of(store_map(shared), train)
@@ -175,7 +174,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-def test_damaged_cells_are_made_again(shared):
+def test_damaged_cells_are_computed_again(shared):
     before = study_cells(shared.inputs)
     (path,) = stored(shared.inputs.settings, "moments").glob("*.cells.arrays")
     rows = [cell.rows.copy() for cell in before]
@@ -192,7 +191,7 @@ def test_moments_of_another_map_are_not_used(shared, monkeypatch):
     stored = store_map(shared)
     content = map_file(shared).read_bytes()
     monkeypatch.setattr(streaming, "VERSION", 99)
-    assert len(streaming.missing_cells(stored, "float64")) == len(study_cells(shared.inputs))
+    assert len(streaming.missing_cells(Sums(stored, "float64"))) == len(study_cells(shared.inputs))
     assert map_file(shared).read_bytes() == content
 
 
@@ -224,7 +223,7 @@ def test_a_killed_worker_costs_only_its_block(shared, monkeypatch):
 
 @pytest.mark.stack
 @pytest.mark.parametrize("dies", ["", "1"])
-def test_two_worker_processes_give_the_bits_of_one_and_a_killed_one_costs_its_block(
+def test_a_killed_worker_process_costs_its_block_and_changes_no_bit(
     shared, monkeypatch, tmp_path, free_port, dies
 ):
     monkeypatch.setattr(leaves, "TASK_ROWS", 40)
@@ -262,7 +261,7 @@ GIVEN = Functions(BasisSettings("splines"), "y")
 def coupled_directly(shared, rows, functions):
     """Products of rows in one piece, with functions of the reserved rows."""
     inputs = shared.inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     part, reserved = table.take(rows), table.take(inputs.splits.reserved(table))
     G = load_map(store_map(shared)).transform(shared_encoder(inputs).transform(part))
     columns = functions.columns(reserved.S(inputs.sensitive), reserved.y)
@@ -288,7 +287,7 @@ def test_products_with_functions_are_the_sum_of_the_other_folds(shared, monkeypa
             assert found.n == len(fold.train)
 
 
-def test_who_computes_products_changes_no_bit(shared, monkeypatch):
+def test_products_of_workers_and_of_fits_are_equal(shared, monkeypatch):
     monkeypatch.setattr(leaves, "TASK_ROWS", 70)
     train = folds(shared)["1"].train
     stream_moments(nowhere, {sums(shared): [RBF, GIVEN]})
@@ -317,7 +316,7 @@ def test_moments_and_functions_take_one_pass(shared):
     assert len(made[1:]) == 2 * cells
 
 
-def test_products_have_a_place_per_meaning(shared, settings):
+def test_products_of_other_inputs_have_other_names(shared, settings):
     stored = store_map(shared)
     other = replace(shared.inputs, sensitive=("racepctblack",))
     meanings = [
@@ -329,7 +328,7 @@ def test_products_have_a_place_per_meaning(shared, settings):
     ]
     elsewhere = StoredMap(SharedMap(other, 0.05, shared.approximation), stored.checksum)
     places = [
-        streaming.sums_name(where, precision, cell, wanted)
+        streaming.sums_name(Sums(where, precision), cell, wanted)
         for where in (stored, elsewhere)
         for precision in ("float64", "float32", "rows")
         for cell in (0, 1)
@@ -338,18 +337,20 @@ def test_products_have_a_place_per_meaning(shared, settings):
     assert len(set(places)) == 2 * 3 * 2 * 5
 
 
-def test_raising_the_version_of_functions_leaves_moments_alone(shared, monkeypatch):
+def test_a_new_version_of_functions_keeps_moments(shared, monkeypatch):
     stream_moments(here, {sums(shared): [RBF]})
     monkeypatch.setattr(streaming, "FUNCTIONS_VERSION", 99)
-    assert set(streaming.missing_cells(store_map(shared), "float64", [RBF]).values()) == {(RBF,)}
-    assert streaming.missing_cells(store_map(shared), "float64") == {}
+    assert set(streaming.missing_cells(Sums(store_map(shared), "float64"), [RBF]).values()) == {
+        (RBF,)
+    }
+    assert streaming.missing_cells(Sums(store_map(shared), "float64")) == {}
 
 
 @pytest.mark.parametrize("functions", [RBF, GIVEN], ids=["rbf", "given"])
-def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, functions):
+def test_functions_depend_on_reserved_rows_only(shared, monkeypatch, functions):
     """A signal in rows that some fold tests on moves none of them; one in reserved rows does."""
     inputs = shared.inputs
-    table = cached_table(inputs.settings, inputs.table_digest)
+    table = inputs.table
     reserved = inputs.splits.reserved(table)
     S, y = table.S(inputs.sensitive), table.y
 
@@ -357,7 +358,7 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
         sensitive, target = table.sensitive.copy(), table.target.copy()
         sensitive[rows], target[rows] = sensitive.mean(axis=0), target.max()
         changed = replace(table, sensitive=sensitive, target=target)
-        monkeypatch.setattr(leaves, "cached_table", lambda *_: changed)
+        monkeypatch.setattr("tasks.plan.trials.cached_table", lambda *_: changed)
         leaves._columns.cache_clear()
         found = leaves._columns(inputs, functions)(S, y)
         leaves._columns.cache_clear()
@@ -370,11 +371,11 @@ def test_functions_are_decided_by_reserved_rows_alone(shared, monkeypatch, funct
     assert moved.shape != plain.shape or np.abs(moved - plain).max() > 1e-3
 
 
-def test_damaged_products_are_made_again(shared):
+def test_damaged_products_are_computed_again(shared):
     stream_moments(here, {sums(shared): [RBF]})
     train = folds(shared)["0"].train
     before = coupled_of(store_map(shared), train, RBF)
     own = store_map(shared)
     for i in range(len(study_cells(shared.inputs))):
-        flip(stored(shared.inputs.settings, streaming.sums_name(own, "float64", i, RBF)))
+        flip(stored(shared.inputs.settings, streaming.sums_name(Sums(own, "float64"), i, RBF)))
     assert_equal(before, coupled_of(own, train, RBF))
