@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 from rich.markup import escape
 
 from configs.errors import UserError
@@ -44,6 +44,8 @@ def _version() -> str:
 app = App(
     name="fkd",
     version=_version,
+    # No --no-dry-run beside --dry-run, and no default that only says "off" or "none".
+    default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     suppress_keyboard_interrupt=False,  # `main` prints that results are kept
     help="Fair regression with continuous protected attributes, as a pipeline. "
     "--debug shows the traceback of an error. Commands that run accept --log-format json and "

@@ -32,6 +32,8 @@ from tasks.track.recording import model_address
 from tasks.track.registry import CHAMPION
 from tasks.track.run_index import recorded
 
+# Characters of a terminal for method and strength, and for a score with its deviation.
+_NAMES_WIDTH, _SCORE_WIDTH = 24, 14
 _SEARCHED = (
     "‡ parameters chosen by a search, on rows that most folds test on: these means are slightly "
     "too good"
@@ -98,7 +100,7 @@ class Outcome:
             return
         console = Console(highlight=False)
         for column in self.study.inputs.measure_on:
-            console.print(self._table(column))
+            console.print(self._table(column, console.width))
         if (weights := self.study.config.weights) is not None:
             console.print(f"[dim]rows weighed by {escape(weights.text())}[/dim]")
         if any(result.trial.key in self.study.searched for result in self.results):
@@ -113,20 +115,23 @@ class Outcome:
         for what, where in self.paths.items():
             console.print(f"[bold]{what:8}[/bold] {escape(where)}", soft_wrap=True)
 
-    def _table(self, column: str) -> Table:
-        """Return a table of means ± standard deviations for one measured column."""
+    def _table(self, column: str, width: int) -> Table:
+        """Return a table of means for one measured column, ± standard deviations if they fit."""
+        headings = ("MAE", *(measure.label for measure in REPORTED.values()))
+        deviations = _NAMES_WIDTH + _SCORE_WIDTH * len(headings) <= width
+        shown = "Mean ± std" if deviations else "Mean"
         table = Table(
-            title=f"Mean ± std over folds, dependence on {escape(self.words(column))}; ← champion",
+            title=f"{shown} over folds, dependence on {escape(self.words(column))}; ← champion",
             title_justify="left",
         )
         table.add_column("method")
         table.add_column("strength", justify="right")
-        for heading in ("MAE", *(measure.label for measure in REPORTED.values())):
+        for heading in headings:
             table.add_column(heading, justify="right", no_wrap=True)
 
-        def short(mean: float, std: float) -> str:
+        def short(*values: float) -> str:
             # Without the leading zero, so that six columns fit a terminal.
-            return "±".join(f"{value:.4f}".removeprefix("0") for value in (mean, std))
+            return "±".join(f"{value:.4f}".removeprefix("0") for value in values[: 1 + deviations])
 
         for trial, cells in self.rows(column, short):
             mark = " ‡" if trial.key in self.study.searched else ""

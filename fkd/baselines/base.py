@@ -10,12 +10,13 @@ from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.feature_maps import KernelSettings
 from fkd.core.kernels import KernelFunction
-from fkd.core.predictors import ExpansionRegressor, MapExpansion
+from fkd.core.predictors import MapExpansion, Predictor, predict_rows
 from fkd.core.ridge import RidgeSetting
 from fkd.core.sentinel_values import warn_sentinels
 from fkd.core.training import Training
@@ -77,7 +78,7 @@ def validate_training(
     return Training(present.inputs(X), z, S, seed, RowWeights(present.w, present.w))
 
 
-class BaselineRegressor(ExpansionRegressor, BaseEstimator):
+class BaselineRegressor(RegressorMixin, BaseEstimator):
     """A regression whose fitted form is a predictor of plain arrays."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
@@ -88,6 +89,22 @@ class BaselineRegressor(ExpansionRegressor, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        return predict_rows(self, X)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted
 
 
 @dataclass(eq=False, repr=False)

@@ -11,7 +11,6 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import BLOCK_ROWS, AnyArray, Array, Rows, row_blocks
@@ -41,30 +40,13 @@ class Predictor(Protocol):
         """Return the predictor that `arrays` was taken from."""
 
 
-class ExpansionRegressor(RegressorMixin):
-    """A regressor whose fitted form is a predictor, `expansion_`."""
-
-    expansion_: Any
-
-    def predict(self, X: Any) -> Array:
-        """Return one prediction per row, (k,), or per row and target, (k, t).
-
-        Parameters
-        ----------
-        X
-            Rows (k, d), or their kernel against the training rows if it is precomputed.
-        """
-        check_is_fitted(self, "expansion_")
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.expansion_.predict(validate_rows(self, X, reset=False))
-        check_finite_result("predictions", found)
-        return np.asarray(found)
-
-    def expansion(self) -> Predictor:
-        """Return the fitted predictor as plain arrays that can be stored without pickle."""
-        check_is_fitted(self, "expansion_")
-        fitted: Predictor = self.expansion_
-        return fitted
+def predict_rows(estimator: Any, X: Any) -> Array:
+    """Return the predictions of a fitted estimator's `expansion_`, (k,) or (k, t)."""
+    check_is_fitted(estimator, "expansion_")
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = estimator.expansion_.predict(validate_rows(estimator, X, reset=False))
+    check_finite_result("predictions", found)
+    return np.asarray(found)
 
 
 class _Stored:

@@ -9,7 +9,7 @@ A predictor implements
 - `_adopt`: take a fitted model as the estimator's own.
 
 `_kept_model`, `_judge` and `_warn_constant` are those of a regression that is solved again for
-another strength. Estimators override them. `PartialFitMixin` adds `partial_fit`.
+another strength. Estimators override them. An estimator of several targets sets `_several_targets`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, IntArray, Rows
@@ -66,7 +65,7 @@ REMOVALS = ("path", "shrinkage")
 # half on incomes of Montana.
 _ITERATIONS, _PENALTY = 10, 10.0
 # Pipelines and searches pass both on under metadata routing.
-_FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
+FIT_METADATA = {"sensitive_features": True, "sample_weight": True}
 # Share of the variance of the functions. If `given` leaves less, hardly anything is removed.
 _LEAST_LEFT = 0.1
 
@@ -190,7 +189,7 @@ class FairEstimator(BaseEstimator, ABC):
     held_out: float = 0.2
     random_state: Any = None
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = _FIT_METADATA
+    __metadata_request__fit: ClassVar[dict[str, bool]] = FIT_METADATA
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -391,6 +390,12 @@ class FairPredictor(FairEstimator):
     # Parameters that can make predictions constant.
     _collapse_causes: ClassVar[str] = "alpha, gamma"
     _minimises_absolute_errors: ClassVar[bool] = False
+    _several_targets: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._several_targets
+        return tags
 
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -474,11 +479,9 @@ class FairPredictor(FairEstimator):
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         """Validate the target and return it as the machine uses it."""
 
-    def _scaled_target(
-        self, y: Any, n: int, w: Array | None, *, several: bool, **scale: bool
-    ) -> Array:
+    def _scaled_target(self, y: Any, n: int, w: Array | None, **scale: bool) -> Array:
         """Return a target (n,), or (n, t) if several columns are allowed, in units of `_scale`."""
-        checked = target_matrix(y, n) if several else target_vector(y, n)
+        checked = target_matrix(y, n) if self._several_targets else target_vector(y, n)
         warn_sentinels("y", checked)
         self._scale = TargetScale.from_target(checked, w, **scale)
         return self._scale.scaled(checked)
@@ -614,6 +617,49 @@ class FairPredictor(FairEstimator):
         other._adopt(model, inputs)
         return other
 
+    def _fit_further_rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> Self:
+        """Fit to the sums over these and all earlier rows, for `partial_fit`."""
+        for name in ("given", "unfairness"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} must be None in partial_fit, which keeps no rows, "
+                    f"got {getattr(self, name)!r}. Use fit"
+                )
+        running: RunningSums | None = self.__dict__.get("_running")
+        first = running is None
+        X = validate_rows(self, X, reset=first)
+        present = self._present_rows(sample_weight, X.shape[0], least=2 if first else 1)
+        weights = RowWeights.from_weights(present.w, self.weigh)
+        X, n = present.inputs(X), len(present)
+        z = target_vector(present.select("y", y), n)
+        z = self._prepare_target(z, n, weights.fit) if first else self._scale.scaled(z)
+        # A few further rows may all have the same value, the first ones must not.
+        values = present.select("sensitive_features", sensitive_features)
+        S = self._validate_sensitive(values, n, vary=first)
+        training = Training(X, z, S, self.random_state, weights)
+        # The landmarks are those of the first rows; there may be fewer further rows than landmarks.
+        rows = n if first else max(n, self.landmarks or n)
+        kernel = KernelSettings.from_estimator(self, rows)
+        removal = self._removal_settings(X.shape[1])
+        if running is None:
+            running = RunningSums.from_rows(training, kernel, removal, center=self._centers())
+        else:
+            running = running.add(training)
+        self._running = self._rescaled(running)
+        self.strength_, self.unfairness_, self.held_out_ = self._strength(), None, None
+        shared = replace(kernel, approximation=replace(kernel.approximation, shared=True))
+        inputs = Inputs(self._running.training(), shared, removal)
+        (model,) = self._fit_strengths(inputs, [self.strength_])
+        self.effective_iterations_ = getattr(model.removals, "effective", None)
+        self._adopt(model, inputs)
+        return self
+
+    def _rescaled(self, running: RunningSums) -> RunningSums:
+        """Return the sums of all rows so far, in the unit of the target for the fit."""
+        return running
+
 
 @dataclass(frozen=True)
 class TargetScale:
@@ -656,7 +702,7 @@ def _columns(values: Array) -> Array:
 _REDUCED = ("nystroem", "fourier")
 
 
-def _supports_partial_fit(model: Any) -> bool:
+def supports_partial_fit(model: Any) -> bool:
     """Return True for a reduced map, else raise the AttributeError that `available_if` needs."""
     if model.approximation in _REDUCED:
         return True
@@ -664,79 +710,3 @@ def _supports_partial_fit(model: Any) -> bool:
         "partial_fit needs approximation='nystroem' or 'fourier', whose moments add up, "
         f"got {model.approximation!r}"
     )
-
-
-class PartialFitMixin:
-    """Several targets, and `partial_fit` from sums over the rows of all calls."""
-
-    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = _FIT_METADATA
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.target_tags.multi_output = True
-        return tags
-
-    @available_if(_supports_partial_fit)
-    def partial_fit(
-        self: Any, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> Any:
-        """Fit to all rows of this and earlier calls.
-
-        The first call determines the feature map with its landmarks and the functions of s.
-        `FairKernelRidge` keeps the level of the target of that call, `FairGaussianProcess` uses
-        mean and unit of all rows. No trial on held-out rows is run. `fit` starts again.
-
-        Parameters
-        ----------
-        X, y
-            Further training rows (k, d) and their target (k,).
-        sensitive_features
-            One or several columns (k,) or (k, l) to remove. Required.
-        sample_weight
-            Weights of these rows, (k,), as in `fit`.
-        """
-        running, kernel, removal = _add_rows(self, X, y, sensitive_features, sample_weight)
-        self._running = self._rescaled(running)
-        inputs = Inputs(self._running.training(), kernel, removal)
-        (model,) = self._fit_strengths(inputs, [self.strength_])
-        self.effective_iterations_ = getattr(model.removals, "effective", None)
-        self._adopt(model, inputs)
-        return self
-
-    def _rescaled(self, running: RunningSums) -> RunningSums:
-        """Return the sums of all rows so far, in the unit of the target for the fit."""
-        return running
-
-
-def _add_rows(
-    model: FairPredictor, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
-) -> tuple[RunningSums, KernelSettings, PathSettings | ShrinkageSettings]:
-    """Return the sums over these and all earlier rows, with the settings of the fit."""
-    for name in ("given", "unfairness"):
-        if getattr(model, name) is not None:
-            raise ValueError(
-                f"{name} must be None in partial_fit, which keeps no rows, "
-                f"got {getattr(model, name)!r}. Use fit"
-            )
-    running: RunningSums | None = model.__dict__.get("_running")
-    X = validate_rows(model, X, reset=running is None)
-    present = model._present_rows(sample_weight, X.shape[0], least=2 if running is None else 1)
-    weights = RowWeights.from_weights(present.w, model.weigh)
-    X, n = present.inputs(X), len(present)
-    z = target_vector(present.select("y", y), n)
-    z = model._prepare_target(z, n, weights.fit) if running is None else model._scale.scaled(z)
-    # A few further rows may all have the same value, the first ones must not.
-    values = present.select("sensitive_features", sensitive_features)
-    S = model._validate_sensitive(values, n, vary=running is None)
-    training = Training(X, z, S, model.random_state, weights)
-    # The landmarks are those of the first rows; there may be fewer further rows than landmarks.
-    rows = n if running is None else max(n, model.landmarks or n)
-    kernel = KernelSettings.from_estimator(model, rows)
-    removal = model._removal_settings(X.shape[1])
-    if running is None:
-        running = RunningSums.from_rows(training, kernel, removal, center=model._centers())
-    else:
-        running = running.add(training)
-    model.strength_, model.unfairness_, model.held_out_ = model._strength(), None, None
-    shared = replace(kernel, approximation=replace(kernel.approximation, shared=True))
-    return running, shared, removal

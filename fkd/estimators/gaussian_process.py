@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array, Rows
@@ -12,16 +14,22 @@ from fkd.core.docstrings import fill_docstring
 from fkd.core.feature_maps import FeatureMap
 from fkd.core.gaussian_process import ConditionedProcess, ProcessModel, fit_process
 from fkd.core.linalg import DEFLATION
-from fkd.core.predictors import ExpansionRegressor, TargetExpansions
+from fkd.core.predictors import Predictor, TargetExpansions, predict_rows
 from fkd.core.training import RunningSums
 from fkd.core.validation import boolean, check_finite_result, validate_rows
-from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin, TargetScale
+from fkd.estimators.base import (
+    FIT_METADATA,
+    FairPredictor,
+    Inputs,
+    TargetScale,
+    supports_partial_fit,
+)
 from fkd.estimators.held_out import HeldOut
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
+class FairGaussianProcess(RegressorMixin, FairPredictor):
     """Gaussian process whose covariance does not depend on the sensitive features.
 
     The prior mean is the mean of the training target, the prior covariance is `amplitude` times the
@@ -106,9 +114,12 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
     amplitude: float | None = None
     normalize_y: bool = True
 
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = FIT_METADATA
+    _several_targets: ClassVar[bool] = True
+
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         normalize = boolean("normalize_y", self.normalize_y)
-        return self._scaled_target(y, n, w, several=True, normalize=normalize)
+        return self._scaled_target(y, n, w, normalize=normalize)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[ProcessModel]:
         return fit_process(
@@ -149,6 +160,27 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
         before, after = model.unremoved_scores(X), model.scores(X)
         return self._judge_predictions(before, after, part.training, y, S, w)
 
+    @available_if(supports_partial_fit)
+    def partial_fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit to all rows of this and earlier calls.
+
+        The first call determines the feature map with its landmarks and the functions of s. Mean
+        and unit of the target are those of all rows. No trial on held-out rows is run. `fit` starts
+        again.
+
+        Parameters
+        ----------
+        X, y
+            Further training rows (k, d) and their target (k,).
+        sensitive_features
+            One or several columns (k,) or (k, l) to remove. Required.
+        sample_weight
+            Weights of these rows, (k,), as in `fit`.
+        """
+        return self._fit_further_rows(X, y, sensitive_features, sample_weight)
+
     def _rescaled(self, running: RunningSums) -> RunningSums:
         """Return the sums with the target in units of all rows so far."""
         moments = running.fit
@@ -173,13 +205,10 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
             Deviation of a new observation: mean ± 1.96 deviations covers 95 % of them. False is
             the deviation of the function without noise.
         """
-        check_is_fitted(self, "expansion_")
-        X = validate_rows(self, X, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.asarray(self.expansion_.predict(X))
-        check_finite_result("predictions", mean)
+        mean = predict_rows(self, X)
         if not boolean("return_std", return_std):
             return mean
+        X = validate_rows(self, X, reset=False)
         noisy = boolean("include_noise", include_noise)
         each = [
             np.sqrt(p.amplitude * p.variance(self.map_, X) + (p.alpha if noisy else 0.0))
@@ -189,3 +218,9 @@ class FairGaussianProcess(PartialFitMixin, ExpansionRegressor, FairPredictor):
         std = self._scale.unit * (np.column_stack(each) if several else each[0])
         check_finite_result("standard deviations", std)
         return mean, std
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted

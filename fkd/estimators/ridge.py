@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
-from fkd.core.predictors import ExpansionRegressor
+from fkd.core.predictors import Predictor, predict_rows
 from fkd.core.ridge import RidgeModel, RidgeSetting, fit_ridge
 from fkd.core.validation import boolean, positive, sequence
-from fkd.estimators.base import FairPredictor, Inputs, PartialFitMixin
+from fkd.estimators.base import FIT_METADATA, FairPredictor, Inputs, supports_partial_fit
 
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
+class FairKernelRidge(RegressorMixin, FairPredictor):
     """Kernel ridge regression whose prediction does not depend on the sensitive features.
 
     It uses the fair kernel, from which directions that predict the sensitive features are removed,
@@ -86,9 +90,12 @@ class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
     alpha: float = 1.0
     fit_intercept: bool = True
 
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = FIT_METADATA
+    _several_targets: ClassVar[bool] = True
+
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
         center = boolean("fit_intercept", self.fit_intercept)
-        return self._scaled_target(y, n, w, several=True, center=center)
+        return self._scaled_target(y, n, w, center=center)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> list[RidgeModel]:
         return self._fit_alphas(inputs, strengths, [self.alpha])
@@ -160,3 +167,39 @@ class FairKernelRidge(PartialFitMixin, ExpansionRegressor, FairPredictor):
             for strength in each:
                 found[strength, alpha] = fitted._copy_at(strength, next(models), inputs)
         return {(strength, alpha): found[strength, alpha] for strength in each for alpha in alphas}
+
+    @available_if(supports_partial_fit)
+    def partial_fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit to all rows of this and earlier calls.
+
+        The first call determines the feature map with its landmarks, the functions of s and the
+        mean of the target. No trial on held-out rows is run. `fit` starts again.
+
+        Parameters
+        ----------
+        X, y
+            Further training rows (k, d) and their target (k,).
+        sensitive_features
+            One or several columns (k,) or (k, l) to remove. Required.
+        sample_weight
+            Weights of these rows, (k,), as in `fit`.
+        """
+        return self._fit_further_rows(X, y, sensitive_features, sample_weight)
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,), or per row and target, (k, t).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        return predict_rows(self, X)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted

@@ -4,9 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
 from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
-from fkd.core.predictors import ExpansionRegressor
+from fkd.core.predictors import Predictor, predict_rows
 from fkd.core.svr import (
     LIBSVM_STEPS,
     LIBSVM_TOL,
@@ -23,7 +26,7 @@ from fkd.estimators.base import FairPredictor, Inputs
 
 @fill_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
-class FairSVR(ExpansionRegressor, FairPredictor):
+class FairSVR(RegressorMixin, FairPredictor):
     """Support vector regression whose prediction does not depend on the sensitive features.
 
     It uses the fair kernel, from which directions that predict the sensitive features are removed,
@@ -109,7 +112,7 @@ class FairSVR(ExpansionRegressor, FairPredictor):
     _minimises_absolute_errors: ClassVar[bool] = True
 
     def _prepare_target(self, y: Any, n: int, w: Array | None) -> Array:
-        return self._scaled_target(y, n, w, several=False)
+        return self._scaled_target(y, n, w)
 
     def _fit_strengths(self, inputs: Inputs, strengths: Sequence[float]) -> Iterator[SVRModel]:
         C = positive("C", self.C) / inputs.share
@@ -127,3 +130,19 @@ class FairSVR(ExpansionRegressor, FairPredictor):
         self.n_iter_, self.dual_gap_ = model.iterations, model.gap
         if inputs is not None:
             self._kept = inputs.with_known(model.removals) if inputs.exact else None
+
+    def predict(self, X: Any) -> Array:
+        """Return one prediction per row, (k,).
+
+        Parameters
+        ----------
+        X
+            Rows (k, d), or their kernel against the training rows if it is precomputed.
+        """
+        return predict_rows(self, X)
+
+    def expansion(self) -> Predictor:
+        """Return the fitted predictor as plain arrays that can be stored without pickle."""
+        check_is_fitted(self, "expansion_")
+        fitted: Predictor = self.expansion_
+        return fitted

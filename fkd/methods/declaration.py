@@ -41,8 +41,12 @@ def kernel_cost(settings: Sequence[Any], n: int, d: int) -> Cost:
         (p.gamma, getattr(p, "approximation", None)) for p in settings if hasattr(p, "gamma")
     }
     factors = [_factor(approximation, n, d) for _, approximation in kernels]
-    batched = [p for p in settings if getattr(p, "solver", None) == "batched"]
-    machines = [p for p in settings if hasattr(p, "C") and p not in batched]
+    batched, machines = [], []
+    for p in settings:
+        if getattr(p, "solver", None) == "batched":
+            batched.append(p)
+        elif hasattr(p, "C"):
+            machines.append(p)
     paths = sum(4.0 * n * getattr(p, "iterations", 0) * min(n, 1000) for p in settings)
     # Plain and fair kernel matrix, or plain and fair features.
     width = max((_width(p, n) for p in machines), default=0)
