@@ -33,18 +33,31 @@ def _write(folder, name, certificate, key):
     return {"ca": str(cert), "cert": str(cert), "key": str(secret)}
 
 
-def _expired(certificate, key):
-    """A certificate of yesterday, signed by another one, with the same key."""
-    signer = x509.load_pem_x509_certificate(certificate.encode())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")])
-    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    old = (
-        x509.CertificateBuilder(signer.subject, name, signer.public_key(), 7)
-        .not_valid_before(now - 2 * day)
-        .not_valid_after(now - day)
-        .sign(serialization.load_pem_private_key(key.encode(), None), hashes.SHA256())
+def _authority(key):
+    """A certificate of a key, by itself, that may sign others."""
+    return _signed(key, "authority", x509.BasicConstraints(ca=True, path_length=None), 2)
+
+
+def _expired(key):
+    """A certificate of the same key, by that authority, that ended a day ago."""
+    return _signed(key, "old", x509.BasicConstraints(ca=False, path_length=None), -1)
+
+
+def _signed(key, name, constraints, days):
+    secret = serialization.load_pem_private_key(key.encode(), None)
+    issuer, subject = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+        for text in ("authority", name)
     )
-    return old.public_bytes(serialization.Encoding.PEM).decode(), key
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(issuer, subject, secret.public_key(), x509.random_serial_number())
+        .not_valid_before(now - 2 * day)
+        .not_valid_after(now + days * day)
+        .add_extension(constraints, critical=True)
+        .sign(secret, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def _flags(tls):
@@ -57,7 +70,8 @@ def files(tmp_path_factory):
     return {
         "good": _write(folder, "good", *good),
         "other": _write(folder, "other", *new_pair()),
-        "old": _write(folder, "old", *_expired(*good)),
+        "old": _write(folder, "old", _expired(good[1]), good[1]),
+        "authority": _write(folder, "authority", _authority(good[1]), good[1]),
     }
 
 
@@ -174,8 +188,9 @@ def test_a_plain_scheduler_where_certificates_are_named_is_refused(files, settin
 
 
 def test_an_expired_scheduler_is_named(files, settings):
-    with _server({**files["old"], "ca": files["good"]["ca"]}) as (_, address):
-        config = ClusterConfig(address=address, tls=files["good"])
+    trusted = files["authority"]["ca"]
+    with _server({**files["old"], "ca": trusted}) as (_, address):
+        config = ClusterConfig(address=address, tls={**files["good"], "ca": trusted})
         _refused(config, settings, rf"scheduler at {address} has expired. Renew it there")
 
 
