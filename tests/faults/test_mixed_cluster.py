@@ -48,7 +48,7 @@ def _architectures(record):
 
 
 def test_a_mixed_cluster_is_told_once_and_kept_in_the_records(mixed, other_core, settings, capsys):
-    config = sweep_config(f"cluster={{kind: address, address: '{mixed}'}}", gammas=6)
+    config = sweep_config(f"cluster={{address: '{mixed}'}}", gammas=6)
     with connect(config.cluster, settings) as client:
         client.wait_for_workers(2, timeout=patient(60))
         found = worker_kernels(client)
@@ -80,7 +80,7 @@ def test_stored_fits_of_another_processor_are_told(settings, capsys, monkeypatch
     told = [line for line in capsys.readouterr().err.splitlines() if "mixed" in line]
     assert len(told) == 1
     assert "stored fits: openblas Elsewhere" in told[0]
-    assert f"workers: 1 with {own_kernels()}" in told[0]
+    assert f"workers: 2 with {own_kernels()}" in told[0]
 
 
 def test_alike_workers_are_not_spoken_of(settings, capsys):

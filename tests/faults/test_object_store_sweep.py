@@ -47,7 +47,7 @@ def test_a_store_elsewhere_gives_the_same_bits_and_is_resumed_from_another_home(
     study = open_study(config, store_settings)
     jobs = study.missing()
     assert len(jobs) > 2
-    with connect(ClusterConfig(workers=1, kind="local"), store_settings) as client:
+    with connect(ClusterConfig(workers=1), store_settings) as client:
         half = len(jobs) // 2
         assert not run_jobs(client, run_job, jobs[:half], retries=0, time_limit=600.0)
         # Who opens it anew sees what is done, from whatever machine.

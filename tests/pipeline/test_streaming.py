@@ -230,7 +230,7 @@ def test_a_killed_worker_process_costs_its_block_and_changes_no_bit(
     stream_moments(here, {sums(shared): []})
     alone = moments_of(store_map(shared), folds(shared)["0"].train)
     wipe(shared)
-    config = ClusterConfig(kind="address", address=f"tcp://127.0.0.1:{free_port}")
+    config = ClusterConfig(address=f"tcp://127.0.0.1:{free_port}")
 
     def run(function, jobs, keep):
         counted = counted_leaf if function is leaves.sum_leaf else function
