@@ -106,7 +106,7 @@ def test_prefect_shows_the_progress_and_the_result(first):
         )
         if key is not None
     }
-    assert found["progress-fits"] == ("progress", 100, "15 of 15 fits")
+    assert found["progress"] == ("progress", 100, "15 of 15 fits")
     kind, text, _ = found["result-quick"]
     assert kind == "markdown"
     assert "| KRR-FKD ← champion | 4 | 0." in text
