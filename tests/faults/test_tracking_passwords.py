@@ -67,7 +67,7 @@ def test_without_the_password_all_is_kept_and_with_it_all_is_recorded_once(
     assert (study.folder / "report.html").exists()
     refused("sync", **there)  # with no password at all
     refused("score", "models:/guarded@champion", __file__, "--out", "x.parquet", **wrong)
-    assert "refuses us" in refused("status", **wrong)
+    assert "login refused" in refused("status", **wrong)
 
     code, said = fkd(home, "sync", **there, **RIGHT)
     assert (code, "guarded: 12 new trial runs" in said) == (0, True), said
