@@ -136,8 +136,8 @@ class TrackingRefusedError(TrackingUnreachableError):
     """The tracking server refuses the user."""
 
     def __init__(self, uri: str, *, known: bool) -> None:
-        self.cause = "it does not admit us"
-        what = "does not let this user do that (403)" if known else "does not admit us (401)"
+        self.cause = "it refused the login"
+        what = "does not allow this user to do that (403)" if known else "refused the login (401)"
         UserError.__init__(
             self,
             f"MLflow at {without_credentials(uri)} {what}. Set MLFLOW_TRACKING_USERNAME and "
