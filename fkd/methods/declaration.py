@@ -166,7 +166,7 @@ class Method:
         Settings with equal keys are computed by one task.
     represent
         Returns the features of encoded rows that the fair model uses; None if it has none. The
-        report says how well the sensitive columns can be predicted from them.
+        report shows how well the sensitive columns can be predicted from them.
     unremoved
         The same features before the removal, for methods without a strength. With a strength they
         are those of `represent` at strength 0.

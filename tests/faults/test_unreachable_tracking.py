@@ -170,7 +170,9 @@ def test_a_missing_bundle_is_named(private_server, tmp_path, monkeypatch):
         check_answers(private_server)
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "refused the login"), (403, "allow this user")])
+@pytest.mark.parametrize(
+    ("status", "words"), [(401, "refused the login"), (403, "allow this user")]
+)
 def test_a_server_that_refuses_us_is_not_taken_for_a_silent_one(status, words, settings):
     class Guard(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
