@@ -285,7 +285,8 @@ def _start_workers(cluster: Any, config: ClusterConfig) -> None:
             cluster.sync(ready, cluster, callback_timeout=_START_SECONDS)
         except Exception as error:  # whatever the workers of a class raise
             hint = "Correct cluster.cluster_kwargs, or ask for fewer by cluster.workers."
-            if isinstance(cluster, LocalCluster):
+            # An unknown argument of LocalCluster is passed on to its workers.
+            if isinstance(cluster, LocalCluster) and "unexpected keyword" not in _cause(error):
                 hint = (
                     "They need memory (`ulimit -v`), processes (`ulimit -u`) and a writable "
                     "/dev/shm. Try --set cluster.workers=1."

@@ -115,7 +115,7 @@ def test_a_class_that_is_no_dask_cluster_is_refused(path, sentence, settings):
 def test_arguments_that_the_class_refuses_are_one_sentence(path, kwargs, settings):
     config = ClusterConfig(cluster_class=path, cluster_kwargs=kwargs, workers=1)
     with (
-        pytest.raises(UserError, match=r"cluster\.cluster_kwargs|cannot start") as caught,
+        pytest.raises(UserError, match=r"cluster\.cluster_kwargs") as caught,
         connect(config, settings),
     ):
         pass
