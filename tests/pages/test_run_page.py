@@ -160,6 +160,17 @@ def test_the_result_has_the_trials_the_champion_and_its_held_out_figures(outcome
     assert "Broken limits" not in text
 
 
+@pytest.mark.parametrize(("width", "deviations"), [(80, True), (60, False)])
+def test_the_table_fits_the_terminal(outcome, width, deviations, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome.show()
+    table = capsys.readouterr().out.partition("└")[0]
+    assert "…" not in table
+    assert ("±" in table.partition("│")[2]) == deviations
+    for result in outcome.results:
+        assert f"{result.mean('mae', 'racepctblack'):.4f}".removeprefix("0") in table
+
+
 def test_the_result_contains_the_problems(outcome):
     text = result_markdown(replace(outcome, broken=("gdp on a_b is 1",), notices=("No [x].",)))
     assert "**The champion breaks the gate: gdp on a\\_b is 1. " in text
