@@ -21,7 +21,7 @@ from fkd.problems.table import Table
 from tasks.fit.job import (
     CountedEnds,
     RowScores,
-    fit_trials,
+    fitted_models,
     is_counted,
     predict_rows,
     training_for,
@@ -120,7 +120,7 @@ def _fitted(study: Study, jobs: list[Job]) -> dict[str, float]:
         rows = sum(len(splits[job.split].test) * len(job.trials) for job in alike)
         clock = Laps(rows / (test.n * len(trials)))
         training, encoder = training_for(trials, table, splits[split], inputs)
-        models = list(fit_trials(training, trials[0].method, trials))
+        models = list(fitted_models(training, trials[0].method, trials))
         seconds["models"] += clock.lap()
         found = predict_rows(trials, models, encoder, test, inputs)
         seconds["predictions"] += clock.lap()

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.calibration import between
 from benchmarks.record import Goal, Record
 from configs.load import load_config
-from tasks.fit.job import fit_trials, training_for
+from tasks.fit.job import fitted_models, training_for
 from tasks.select.study import Study, open_study
 from tasks.storage.environment import blas_threads
 from tasks.storage.settings import Settings
@@ -44,7 +44,7 @@ def _compared(folder: Path, persons: int) -> dict[str, Any]:
         start = time.process_time()
         for fold in study.inputs.splits.all(study.loaded.table).values():
             training, _ = training_for(study.trials, study.loaded.table, fold, study.inputs)
-            list(fit_trials(training, "krr_fkd", study.trials))
+            list(fitted_models(training, "krr_fkd", study.trials))
         seconds[name] = time.process_time() - start
     return {
         "rows": study.loaded.table.n,

@@ -19,7 +19,7 @@ from configs.data import METADATA_KEYS, DataConfig, FoldsConfig, Frozen
 from configs.errors import check_name
 from configs.hooks import HooksConfig
 from configs.methods import MethodConfig
-from fkd.measures import REPORTED
+from fkd.measures import MEASURES, REPORTED
 from fkd.methods import method
 
 Keeping = Literal["auto", "keep", "drop"]
@@ -103,6 +103,11 @@ class WeightsConfig(Frozen):
 
 def _known_measure(name: str) -> str:
     """Refuse an unknown measure."""
+    if name in MEASURES and name not in REPORTED:
+        raise ValueError(
+            f"the measure must be one that runs report ({', '.join(REPORTED)}), got {name!r}, "
+            "whose declaration in fkd/measures/registry.py has reported=False"
+        )
     check_name(name, REPORTED, key="the measure")
     return name
 
@@ -111,7 +116,7 @@ Measure = Annotated[str, AfterValidator(_known_measure)]
 
 
 def _known_measures(value: dict[str, float]) -> dict[str, float]:
-    """Refuse a limit on an unknown measure, or outside its range."""
+    """Refuse a limit on an unknown measure, or outside of 0 to 1."""
     for name, limit in value.items():
         unit = REPORTED[_known_measure(name)].unit
         if not 0 <= limit <= 1:

@@ -1,4 +1,4 @@
-"""The rooms: who may import whom, whose packages these are."""
+"""The direction of imports between folders, and the distributions that own them."""
 
 import ast
 import importlib
@@ -11,7 +11,7 @@ import pytest
 from deadlines import patient
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("fkd", "configs", "tasks", "flows")
+PACKAGES = ("fkd", "configs", "tasks", "flows")
 
 
 def _imports(path):
@@ -22,11 +22,11 @@ def _imports(path):
             yield node.module or ""
 
 
-def _files(room):
-    return sorted((ROOT / room).rglob("*.py"))
+def _files(folder):
+    return sorted((ROOT / folder).rglob("*.py"))
 
 
-# The rooms inside two packages: each may import those that stand before it in its list.
+# Folders of two packages, each with those that it may import.
 INSIDE = {
     "fkd": {
         "core": (),
@@ -55,23 +55,23 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("package", INSIDE)
-def test_rooms_inside_a_package_know_each_other_one_way(package):
-    rooms, wrong = INSIDE[package], []
+def test_folders_of_a_package_import_each_other_one_way(package):
+    folders, wrong = INSIDE[package], []
     for path in _files(package):
         parts = path.relative_to(ROOT / package).parts
         if len(parts) == 1:
             continue  # the public names
-        assert parts[0] in rooms, f"{path.relative_to(ROOT)} stands in no room of the list"
+        assert parts[0] in folders, f"{path.relative_to(ROOT)} is in no folder of the list"
         for name in _imports(path):
             whose, _, inside = name.partition(".")
-            room = inside.partition(".")[0]
-            if whose == package and room not in (parts[0], *rooms[parts[0]]):
+            folder = inside.partition(".")[0]
+            if whose == package and folder not in (parts[0], *folders[parts[0]]):
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert not wrong
 
 
 @pytest.mark.parametrize(
-    ("room", "forbidden"),
+    ("folder", "forbidden"),
     [
         (
             "fkd",
@@ -81,24 +81,24 @@ def test_rooms_inside_a_package_know_each_other_one_way(package):
         ("tasks", {"flows", "prefect_dask"}),
     ],
 )
-def test_imports_go_one_way(room, forbidden):
+def test_imports_go_one_way(folder, forbidden):
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"
-        for path in _files(room)
+        for path in _files(folder)
         for name in _imports(path)
         if name.split(".")[0] in forbidden
     }
     assert not wrong
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_each_package_is_ours(room):
-    module = importlib.import_module(room)
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_each_package_is_ours(folder):
+    module = importlib.import_module(folder)
     assert (
         Path(module.__file__).parent.parent
         == Path(importlib.import_module("fkd").__file__).parent.parent
     )
-    owners = importlib.metadata.packages_distributions().get(room, [])
+    owners = importlib.metadata.packages_distributions().get(folder, [])
     # An editable install owns no files; a rival in site-packages would show up here.
     assert set(owners) <= {"fkd"}
 

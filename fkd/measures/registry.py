@@ -111,6 +111,15 @@ class Measure:
     undefined: str = ""
     version: int = 1
 
+    def __post_init__(self) -> None:
+        # Limits are upper bounds, and intervals are cut at 0.
+        if self.reported and (self.range[0] != 0 or self.direction != "lower"):
+            raise ValueError(
+                f"the range of the reported measure {self.name} must begin at 0, and small values "
+                f"must be fair, got {self.range} and direction {self.direction!r}. Return the "
+                "absolute value"
+            )
+
     def __call__(self, *columns: Any, **keywords: Any) -> float | Array:
         """Return the measure of (y_pred, s), or of (y_true, y_pred, s) if it needs the truth."""
         return self.function(*columns, **self.options, **keywords)

@@ -222,7 +222,8 @@ def check_workers(client: Any) -> None:
             for where, worker in new.items()
         },
         "have one thread, because trials set the number of BLAS threads per process",
-        "Start workers with `--nthreads 1`, more of them for more cores.",
+        "Set threads_per_worker: 1, or the class's own name for it, in cluster.cluster_kwargs. "
+        "Start workers of your own with `--nthreads 1`, more of them for more cores.",
     )
     if type(client.cluster).__name__ == "LocalCluster":
         client.checked |= set(new)

@@ -185,7 +185,7 @@ def _computed(
         training = training if passes is None else training.reading(passes)
         for name, members in groupby(unfitted, key=lambda pair: pair[0].method):
             trials, keys = zip(*members, strict=True)
-            fitted = zip(trials, keys, _timed(fit_trials(training, name, trials)), strict=True)
+            fitted = zip(trials, keys, _timed(fitted_models(training, name, trials)), strict=True)
             for batch in _batches(fitted):
                 predictors = [predictor for _, _, (predictor, _) in batch]
                 predicted = predict_rows(trials, predictors, encoder, test, inputs)
@@ -223,7 +223,7 @@ def predict_rows(
     return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
-def fit_trials(training: Training, name: str, trials: Sequence[Trial]) -> Iterator[Predictor]:
+def fitted_models(training: Training, name: str, trials: Sequence[Trial]) -> Iterator[Predictor]:
     """Yield one predictor per trial of one method, in order."""
     return method(name).fit(training, [trial.setting() for trial in trials])
 

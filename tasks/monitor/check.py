@@ -20,7 +20,14 @@ from configs.errors import UserError
 from configs.load import apply_overrides, parse_config, set_path
 from configs.run import RunConfig
 from fkd.core.arrays import Array
-from fkd.measures import CurveChange, NumberChange, SampleChanges, compare, sample_changes
+from fkd.measures import (
+    REPORTED,
+    CurveChange,
+    NumberChange,
+    SampleChanges,
+    compare,
+    sample_changes,
+)
 from fkd.measures.drift import ERROR_RANK
 from fkd.measures.profiles import ABSOLUTE, ERROR, PREDICTION
 from fkd.problems.bundle import NonFinitePredictionError
@@ -429,7 +436,8 @@ def _changes(champion: WatchedChampion, batch: Batch, loaded: Loaded) -> SampleC
         names = ("before", "after", "change", "low", "high")
         return replace(one, **{name: getattr(one, name) / (high - low) for name in names})
 
-    numbers = tuple(scaled(one) if one.quantity == "gdp" else one for one in found.numbers)
+    in_units = {name for name, measure in REPORTED.items() if measure.unit == "prediction"}
+    numbers = tuple(scaled(one) if one.quantity in in_units else one for one in found.numbers)
     return replace(found, numbers=numbers)
 
 
@@ -445,8 +453,8 @@ def reasons_of(watch: Watch, limits: Mapping[str, float]) -> tuple[str, ...]:
             unit = "" if one.column else _with_space(unit_of(watch, one.quantity))
             sentences.append(
                 f"{name} {'rose' if one.change > 0 else 'fell'} from {short(one.before)} to "
-                f"{short(one.after)}{unit} (by {short(one.change)}, band {short(one.low)} to "
-                f"{short(one.high)})"
+                f"{short(one.after)}{unit} (by {short(one.change)} after correction for the "
+                f"numbers of rows, band {short(one.low)} to {short(one.high)})"
             )
     for curve in watch.changes.curves:
         if curve.crossed.any():

@@ -227,10 +227,10 @@ def _held_out_sentence(report: ReportData, champion: ChampionSummary) -> str:
             for name, measure in REPORTED.items()
             if name in found
         ]
-        columns += [f"on {column.text} {joined(texts)}"] if texts else []
+        columns += [f"on {column.text}: {joined(texts)}"] if texts else []
     error = in_unit(champion.judgement.held_out.mae[0], report.target)
-    measured = f", and its dependence is {'; '.join(columns)}" if columns else ""
-    return f"On the held-out rows its mean absolute error is {error}{measured}."
+    measured = f" Its dependence {'; '.join(columns)}." if columns else ""
+    return f"On the held-out rows its mean absolute error is {error}.{measured}"
 
 
 def _noise_sentences(report: ReportData, champion: ChampionSummary) -> Iterator[str]:

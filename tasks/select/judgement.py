@@ -18,7 +18,7 @@ from fkd.measures.recoverability import FEWEST_ROWS, MAX_ROWS
 from fkd.methods import Training, method
 from fkd.problems.encoder import Encoder
 from fkd.problems.table import Table
-from tasks.fit.job import fit_trials, predict_rows, training_for
+from tasks.fit.job import fitted_models, predict_rows, training_for
 from tasks.kernels.shared_training import sums_of
 from tasks.plan.trials import Trial
 from tasks.select.study import Study
@@ -265,7 +265,7 @@ def _refit(study: Study, trials: Sequence[Trial], some: IntArray | None = None) 
     table, inputs, fold = study.table, study.inputs, study.held_out
     with blas_threads(inputs.blas_threads):
         training, encoder = training_for(trials, table, fold, inputs)
-        predictors = list(fit_trials(training, trials[0].method, trials))
+        predictors = list(fitted_models(training, trials[0].method, trials))
         rows = table.take(fold.test if some is None else fold.test[some])
         found = predict_rows(trials, predictors, encoder, rows, inputs)
     for trial, y_pred in zip(trials, found, strict=True):

@@ -83,7 +83,7 @@ def test_after_a_kill_the_same_command_computes_exactly_the_missing_trials(home,
 
 POINTS = {
     "the server starts": "prefect/keeper",
-    "rows are prepared": "prepared/*.arrays",
+    "rows are prepared": "store/prepared/*.arrays",
     "the first record is kept": "store/??/*.arrays",
     "results are written": "experiments/sweep/results.csv",
     "runs are recorded": "mlflow/write.lock",

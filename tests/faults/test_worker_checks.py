@@ -182,6 +182,6 @@ def test_a_worker_that_writes_to_a_copy_of_the_store_is_named(
 def test_a_worker_with_several_threads_is_refused(address, client):
     with (
         dask_process("worker", address, "--nthreads", "2"),
-        pytest.raises(UserError, match=r"one thread.*has 2.*--nthreads 1"),
+        pytest.raises(UserError, match=r"one thread.*has 2.*threads_per_worker: 1.*--nthreads 1"),
     ):
         WorkerMonitor(client, print).wait()

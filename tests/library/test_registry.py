@@ -98,6 +98,13 @@ def test_values_are_in_the_range_and_lower_is_fairer(measure, rows, rng):
     assert measure(*measure.columns(y, np.ones(400), s)) == measure.range[0] == 0.0
 
 
+@pytest.mark.parametrize("changes", [{"range": (-1.0, 1.0)}, {"direction": "higher"}])
+def test_reported_measures_are_fairest_at_zero(changes):
+    with pytest.raises(ValueError, match="hgr must begin at 0"):
+        replace(MEASURES["hgr"], **changes)
+    assert replace(MEASURES["hgr"], reported=False, **changes).name == "hgr"
+
+
 @declared
 def test_scaled_measure_takes_an_attribute_in_units_of_its_range(measure, rows):
     y, f, s = rows

@@ -100,6 +100,7 @@ def test_a_problem_without_published_values_takes_parameters_of_acs_income_on_a_
         ("cluster={workers: 1, address: tcp://127.0.0.1:1}", ["address", "workers"]),
         ("select.knee_of=gdp", ["knee_of", "subject_to"]),
         ("select.subject_to={gpd: 1}", ["gdp"]),
+        ("select.subject_to={dcor: 0.3}", ["hgr, gdp, pf", "dcor", "reported=False"]),
         ("name=../x", ["name"]),
     ],
 )

@@ -108,13 +108,13 @@ def _numbers(cells):
 def test_judging_fits_the_reference_again_and_nothing_else(runs, monkeypatch):
     study = without_champion(runs["drop"][0])
     fitted = []
-    real = held_out.fit_trials
+    real = held_out.fitted_models
 
     def noted(training, name, trials):
         fitted.extend(trials)
         return real(training, name, trials)
 
-    monkeypatch.setattr(held_out, "fit_trials", noted)
+    monkeypatch.setattr(held_out, "fitted_models", noted)
     champion = select_champion(study)
     assert fitted == [champion.trial, without_removal(study, champion.trial)]
     assert predictions(study) == []  # nor are they put where none are wanted

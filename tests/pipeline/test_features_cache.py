@@ -10,7 +10,7 @@ from small_disk import fill, small_disk
 from configs.errors import UserError
 from configs.load import load_config
 from fkd.methods import methods
-from tasks.fit.job import fit_trials, run_job
+from tasks.fit.job import fitted_models, run_job
 from tasks.kernels import auto_options as settling
 from tasks.kernels import shared_training as spilled_features
 from tasks.kernels import streaming as leaves
@@ -66,7 +66,7 @@ def predicted(study, label="1"):
     training, encoder = shared_training(table, fold, inputs)
     X = encoder.transform(table.take(fold.test))
     with blas_threads(inputs.blas_threads):
-        found = fit_trials(training, study.trials[0].method, study.trials)
+        found = fitted_models(training, study.trials[0].method, study.trials)
         return np.array([f.predict(X) for f in found]), training
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from own_sample import write_rents
 
 from configs.load import load_config
-from tasks.fit.job import fit_trials
+from tasks.fit.job import fitted_models
 from tasks.plan.training import make_training, model_inputs
 from tasks.plan.trials import record_key
 from tasks.select.champion import select_champion
@@ -115,7 +115,7 @@ def test_no_method_knows_the_test_rows(study, what):
         training, encoder = make_training(rows, fold, inputs)
         found = []
         for trial in study.trials:
-            (predictor,) = fit_trials(training, trial.method, [trial])
+            (predictor,) = fitted_models(training, trial.method, [trial])
             X = model_inputs(trial.method, encoder, table.take(fold.test), inputs)
             found.append(predictor.predict(X))
         return found

@@ -18,7 +18,7 @@ from fkd.core.sensitive_basis import BasisSettings
 from fkd.core.weights import RowWeights
 from fkd.measures import gdp, survey_weights
 from tasks.fit import job as evaluate
-from tasks.fit.job import RowScores, fit_trials, run_job, training_for
+from tasks.fit.job import RowScores, fitted_models, run_job, training_for
 from tasks.kernels import streaming
 from tasks.kernels import streaming as leaves
 from tasks.kernels.shared_map import SharedMap, shared_encoder, store_map
@@ -183,7 +183,7 @@ def test_a_fold_is_trained_as_one_with_repeated_rows(settings):
     repeated, _ = make_training(table, replace(fold, train=again), plain)
     X = encoder.transform(table.take(fold.test))
     found, expected, once = (
-        [p.predict(X) for p in fit_trials(rows, "krr_fkd", study.trials)]
+        [p.predict(X) for p in fitted_models(rows, "krr_fkd", study.trials)]
         for rows in (weighed, repeated, make_training(table, fold, plain)[0])
     )
     assert_allclose(found, expected, atol=1e-6)
@@ -254,7 +254,7 @@ def test_a_run_measures_and_fits_by_its_weights(settings):
         np.average(np.abs(y_pred - test.y), weights=w), rel=1e-12
     )
     training, encoder = training_for(study.trials, table, fold, study.inputs)
-    *_, last = fit_trials(training, "krr_fkd", study.trials)
+    *_, last = fitted_models(training, "krr_fkd", study.trials)
     assert_allclose(last.predict(encoder.transform(test)), y_pred, atol=1e-9)
 
 
@@ -388,11 +388,11 @@ def test_features_on_disk_come_with_the_weights_of_their_rows(settings):
     # libsvm on the same map, of which it is asked for X itself.
     training, _ = shared_training(table, fold, inputs)
     X = shared_encoder(inputs).transform(table.take(fold.test))
-    passes = [f.predict(X) for f in fit_trials(training, "svr_fkd", study.trials)]
+    passes = [f.predict(X) for f in fitted_models(training, "svr_fkd", study.trials)]
     libsvm = shared_study(settings, "svr_fkd", COLUMN, solver="libsvm", grid={"iterations": [0, 4]})
-    other = [f.predict(X) for f in fit_trials(training, "svr_fkd", libsvm.trials)]
+    other = [f.predict(X) for f in fitted_models(training, "svr_fkd", libsvm.trials)]
     plain, _ = shared_training(table, fold, replace(inputs, weights=None))
-    once = [f.predict(X) for f in fit_trials(plain, "svr_fkd", study.trials)]
+    once = [f.predict(X) for f in fitted_models(plain, "svr_fkd", study.trials)]
     # Both stop short of their optimum, by far less than weights move it.
     far, near = (np.abs(np.subtract(passes, one)).mean(axis=1) for one in (once, other))
     assert (near < 0.25 * far).all()

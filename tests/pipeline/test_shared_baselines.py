@@ -18,7 +18,7 @@ from fkd.core.kernels import Kernel
 from fkd.methods import Training, method
 from fkd.methods.kernel_methods import REFERENCE_ROWS
 from flows.fitting import fit_all
-from tasks.fit.job import fit_trials
+from tasks.fit.job import fitted_models
 from tasks.kernels import streaming as leaves
 from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.kernels.shared_training import shared_sums, shared_training
@@ -67,7 +67,9 @@ def fitted(study, label="1"):
     training, encoder = shared_training(table, fold, inputs)
     X = encoder.transform(table.take(fold.test))
     with blas_threads(inputs.blas_threads):
-        found = [f.predict(X) for f in fit_trials(training, study.trials[0].method, study.trials)]
+        found = [
+            f.predict(X) for f in fitted_models(training, study.trials[0].method, study.trials)
+        ]
     return np.array(found), training
 
 
@@ -154,9 +156,9 @@ def test_a_setting_does_not_depend_on_its_neighbours(settings, name):
     with blas_threads(inputs.blas_threads):
         training, encoder = shared_training(table, fold, inputs)
         X = encoder.transform(table.take(fold.test))
-        together = [f.predict(X) for f in fit_trials(training, name, study.trials)]
+        together = [f.predict(X) for f in fitted_models(training, name, study.trials)]
         alone = [
-            next(iter(fit_trials(shared_training(table, fold, inputs)[0], name, [t]))).predict(X)
+            next(iter(fitted_models(shared_training(table, fold, inputs)[0], name, [t]))).predict(X)
             for t in study.trials
         ]
     assert_array_equal(together, alone)
@@ -171,11 +173,11 @@ def test_networks_take_rows_a_few_batches_at_a_time(settings):
     table, inputs = study.loaded.table, study.inputs
     training, encoder = make_rows(table, inputs.splits.all(table)["1"], inputs)
     for trial in study.trials:
-        list(fit_trials(training, trial.method, [trial]))
+        list(fitted_models(training, trial.method, [trial]))
     assert "X" not in vars(training)
     whole = Training(training.X, training.y, training.S, training.seed)
     (ours,), (theirs,) = (
-        fit_trials(rows, "nn_hgr", study.trials[:1]) for rows in (training, whole)
+        fitted_models(rows, "nn_hgr", study.trials[:1]) for rows in (training, whole)
     )
     new = encoder.transform(table.take(np.arange(50)))
     assert_array_equal(ours.predict(new), theirs.predict(new))

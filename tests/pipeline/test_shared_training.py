@@ -11,7 +11,7 @@ from fkd.core.feature_maps import FeatureMap, KernelSettings
 from fkd.core.moments import basis_moments, training_moments
 from fkd.core.sensitive_basis import BasisSettings
 from fkd.methods import Approximation, Training
-from tasks.fit.job import fit_trials, run_job, training_for
+from tasks.fit.job import fitted_models, run_job, training_for
 from tasks.kernels.shared_map import SharedMap, load_map, shared_encoder, store_map
 from tasks.kernels.shared_training import shared_sums, shared_training, sums_of
 from tasks.kernels.streaming import MapSums
@@ -50,7 +50,7 @@ class SumsOfRows:
 def predictions(study, training, encoder, fold):
     X = encoder.transform(study.loaded.table.take(fold.test))
     with blas_threads(study.inputs.blas_threads):
-        return [p.predict(X) for p in fit_trials(training, "krr_fkd", study.trials)]
+        return [p.predict(X) for p in fitted_models(training, "krr_fkd", study.trials)]
 
 
 @pytest.mark.parametrize("label", ["0", "3", "0.2"])
@@ -74,7 +74,7 @@ def test_ridges_on_summed_moments_take_no_training_rows(settings):
     study = make_study(settings)
     table, inputs = study.loaded.table, study.inputs
     training, _ = shared_training(table, inputs.splits.all(table)["0"], inputs)
-    assert len(list(fit_trials(training, "krr_fkd", study.trials))) == 3
+    assert len(list(fitted_models(training, "krr_fkd", study.trials))) == 3
     assert not {"table", "X", "y", "S"} & set(vars(training))
     taken = table.take(inputs.splits.all(table)["0"].train)
     assert_array_equal(training.y, taken.y)
@@ -111,7 +111,7 @@ def test_rows_are_encoded_on_first_use(settings):
     table = study.loaded.table
     fold = study.inputs.splits.outer(table)["2"]
     training, encoder = shared_training(table, fold, study.inputs)
-    list(fit_trials(training, "krr_fkd", study.trials))
+    list(fitted_models(training, "krr_fkd", study.trials))
     assert "X" not in vars(training)
     assert_array_equal(training.X, encoder.transform(table.take(fold.train)))
     assert training.X is training.X
@@ -170,7 +170,7 @@ def test_summed_products_predict_like_products_of_the_training_rows(settings, na
     alone = replace(rows, shared=SumsOfRows(feature_map, rows, columns))
     summed, _ = shared_training(table, fold, inputs)
     left, right = (
-        [p.predict(encoder.transform(Z)) for p in fit_trials(training, name, study.trials)]
+        [p.predict(encoder.transform(Z)) for p in fitted_models(training, name, study.trials)]
         for training in (summed, alone)
     )
     # libsvm stops at a tolerance of its own.
@@ -197,7 +197,7 @@ def test_rows_are_not_encoded_for_sums(settings):
     study = make_functions_study(settings, "krr_fks", grid={"penalty": [1.0]})
     table = study.loaded.table
     training, _ = shared_training(table, study.inputs.splits.outer(table)["2"], study.inputs)
-    list(fit_trials(training, "krr_fks", study.trials))
+    list(fitted_models(training, "krr_fks", study.trials))
     assert "X" not in vars(training)
 
 

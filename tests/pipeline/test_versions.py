@@ -99,13 +99,13 @@ def computed(study):
 @pytest.fixture
 def fits(monkeypatch):
     """The trials that are fitted from now on."""
-    fitted, real = [], fit_job.fit_trials
+    fitted, real = [], fit_job.fitted_models
 
     def noted(training, name, trials):
         fitted.extend(trials)
         return real(training, name, trials)
 
-    monkeypatch.setattr(fit_job, "fit_trials", noted)
+    monkeypatch.setattr(fit_job, "fitted_models", noted)
     return fitted
 
 

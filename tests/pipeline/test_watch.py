@@ -15,7 +15,7 @@ from watch_sample import COLUMNS, write_month, write_wages
 
 from configs.errors import UserError
 from configs.load import dump_config, load_config, parse_config
-from fkd.measures import NumberChange, SampleChanges
+from fkd.measures import MEASURES, REPORTED, NumberChange, SampleChanges
 from flows.monitor import BandCrossedError, WatchedModel, _refit_config, end_watch
 from flows.store_commands import sync_all
 from tasks.data.load import load_table
@@ -373,3 +373,12 @@ def test_gdp_of_a_look_is_a_share_as_limits_are(office, home, tmp_path):
     assert_allclose(told["hgr"], scores.measures["age"]["hgr"][0], rtol=1e-6)
     low, high = study.loaded.table.target_range
     assert_allclose(told["mae"], scores.mae[0] * (high - low), rtol=1e-6)
+
+
+def test_every_measure_in_units_of_the_prediction_is_a_share(home, tmp_path, monkeypatch):
+    plugin = MEASURES["gdp_plugin"]
+    monkeypatch.setitem(REPORTED, plugin.name, plugin)
+    monkeypatch.setattr("fkd.measures.drift._MEASURES", (plugin.scaled(),))
+    (found,), _ = watch_stages("wages", str(write_month(tmp_path / "plugin.csv", seed=8)))
+    told = {one.quantity: one.before for one in found.changes.numbers}
+    assert 0 < told["gdp_plugin"] < 1

@@ -40,7 +40,7 @@ def test_control_columns_need_no_other_fit_and_no_other_champion(quick_study):
 def test_numbers_are_those_of_the_stored_held_out_predictions(quick_study, monkeypatch):
     study = controlled(quick_study, "medIncome")
     champion = select_champion(study)
-    monkeypatch.setattr(held_out, "fit_trials", None)
+    monkeypatch.setattr(held_out, "fitted_models", None)
     found = within_groups(study, champion)
     fold = study.inputs.splits.held_out_fold(study.loaded.table)
     test = study.loaded.table.take(fold.test)
