@@ -4,25 +4,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from configs.data import Frozen
 
 LOCAL = "local"
-
-
 # Values that must not be written into reports, logs and tracking servers.
-_SECRET_NAME = re.compile(r"(?i)password|passwd|secret|token|credential|api_?key|access_key")
-
-
+_SECRET_NAME = re.compile(
+    r"(?i)password|passwd|pwd|secret|token|credential|(api|access|account)_?key|^auth$"
+)
 _SECRET_TEXT = re.compile(
     r"(?i)(?:password|passwd|secret|token|api_?key|access_key)\w*\s*[=:]\s*\S|://[^/\s@]*:[^/\s@]+@"
 )
-
-
 _REFERENCE = "env:"
 
 
@@ -68,9 +61,16 @@ class ClusterConfig(Frozen):
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:
-        """Refuse arguments of a cluster class beside the address of a running scheduler."""
+        """Check the form of an address, and refuse arguments of a cluster class beside it."""
         if self.address is None:
             return self
+        scheme, _, rest = self.address.rpartition("://")
+        if scheme in ("http", "https") or (
+            scheme in ("", "tcp", "tls") and not re.search(r":\d+$", rest)
+        ):
+            raise ValueError(
+                f"address must be tcp://HOST:PORT or tls://HOST:PORT, got {self.address!r}"
+            )
         for name, given in {
             "cluster_class": self.cluster_class != LOCAL,
             "cluster_kwargs": self.cluster_kwargs,
@@ -125,9 +125,9 @@ class ClusterConfig(Frozen):
 
 
 def _leaves(value: Any, path: str, name: str = "") -> list[tuple[str, str, str]]:
-    """Return path, nearest key and text of every string in nested lists and mappings."""
-    if isinstance(value, str):
-        return [(path, name, value)]
+    """Return path, nearest key and text of every string and number in lists and mappings."""
+    if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return [(path, name, str(value))]
     if isinstance(value, Mapping):
         # A list of {name: ..., value: ...} is how Kubernetes writes environment variables.
         label = str(value["name"]) if {"name", "value"} == set(value) else None

@@ -184,7 +184,7 @@ def _started(config: ClusterConfig, user: dict[str, Any]) -> Iterator[Any]:
         _start_workers(cluster, config)
         yield cluster
     except BaseException:
-        with defer_interrupt():
+        with defer_interrupt(), suppress(TimeoutError):
             cluster.sync(_kill_workers, cluster, callback_timeout=_CLOSE_SECONDS)
         raise
     finally:
@@ -198,6 +198,8 @@ def _new_cluster(config: ClusterConfig, user: dict[str, Any]) -> Any:
     cluster_class = _import_class(config.cluster_class)
     accepted = inspect.signature(cluster_class).parameters
     given = config.arguments(read_secret)
+    if given.get("security", True) is None:  # as if it were absent, not "without encryption"
+        del given["security"]
     options: dict[str, Any] = {}
     if "silence_logs" in accepted:
         options["silence_logs"] = SILENT
@@ -285,8 +287,7 @@ def _start_workers(cluster: Any, config: ClusterConfig) -> None:
             cluster.sync(ready, cluster, callback_timeout=_START_SECONDS)
         except Exception as error:  # whatever the workers of a class raise
             hint = "Correct cluster.cluster_kwargs, or ask for fewer by cluster.workers."
-            # An unknown argument of LocalCluster is passed on to its workers.
-            if isinstance(cluster, LocalCluster) and "unexpected keyword" not in _cause(error):
+            if isinstance(cluster, LocalCluster) and not config.cluster_kwargs:
                 hint = (
                     "They need memory (`ulimit -v`), processes (`ulimit -u`) and a writable "
                     "/dev/shm. Try --set cluster.workers=1."

@@ -339,7 +339,7 @@ def refuse_too_large(jobs: Sequence[Job], table: Table, limit: int | None) -> No
         if needed > limit:
             raise UserError(
                 f"{job.trials[0].method} on fold {job.split} would need about "
-                f"{needed / 2**30:.1f} GiB, but a worker has {limit / 2**30:.1f} GiB; use "
+                f"{needed / 2**30:.2g} GiB, but a worker has {limit / 2**30:.2g} GiB; use "
                 "approximation: {kind: nystroem, landmarks: 1000}, or fewer workers by "
                 "--set cluster.workers=1."
             )

@@ -30,6 +30,8 @@ def _cluster(*overrides):
         ([PBS, "cluster.workers=2", "cluster.cluster_kwargs.n_workers=1"], r"given once"),
         ([PBS, "cluster.address=tcp://a:1"], r"cluster_class must not be given with address"),
         (["cluster.worker_timeout=0"], r"cluster\.worker_timeout"),
+        (["cluster.address=http://a:1"], r"address must be tcp://HOST:PORT.*http://a:1"),
+        (["cluster.address=127.0.0.1"], r"address must be tcp://HOST:PORT"),
     ],
 )
 def test_contradictions_are_refused_by_name(overrides, sentence):
@@ -41,6 +43,9 @@ def test_contradictions_are_refused_by_name(overrides, sentence):
     "kwargs",
     [
         "{env: {AWS_SECRET_ACCESS_KEY: hunter2hunter2}}",
+        "{password: 987654321}",
+        "{security: {MY_PWD: [1, 2]}}",
+        "{auth: hunter2hunter2}",
         "{env: [{name: DB_PASSWORD, value: hunter2hunter2}]}",
         "{job_script_prologue: ['export TOKEN=hunter2hunter2']}",
         "{image: 'https://me:hunter2hunter2@registry/fkd'}",
@@ -108,6 +113,7 @@ def test_a_class_that_is_no_dask_cluster_is_refused(path, sentence, settings):
     [
         (LOCAL, {"dashbord": 1}),
         (LOCAL, {"protocol": "carrier-pigeon"}),
+        (LOCAL, {"memory_limit": "lots"}),
         ("dask_jobqueue.PBSCluster", {"cores": 1}),  # without memory
         ("dask_jobqueue.PBSCluster", {"cores": 1, "memory": "1GB", "queu": "a"}),
     ],
