@@ -177,6 +177,24 @@ def explain(error: ValidationError, source: str, tree: Any) -> str:
     return f"{source}: " + " ".join(sentences)
 
 
+# Rules by pydantic's type of error, filled from its context.
+_RULES = {
+    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping, such as {{key: value}}"),
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list, such as [a, b]"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    "finite_number": "must be a finite number",
+    "string_type": "must be text",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "literal_error": "must be {expected}",
+}
+
+
 def _sentence(fault: Any, tree: Any) -> str:
     """Return one validation error of pydantic as a sentence."""
     location = _readable(fault["loc"], tree)
@@ -198,6 +216,8 @@ def _sentence(fault: Any, tree: Any) -> str:
     # Values of hooks may be secrets.
     hidden = cause is not None or fault["loc"][:1] == ("hooks",)
     shown = "" if hidden else f", got {fault['input']!r}"
+    if (rule := _RULES.get(fault["type"])) is not None:
+        return f"{location} {rule.format(**fault.get('ctx', {}))}{shown}."
     return f"{location}: {message[0].lower()}{message[1:]}{shown}."
 
 

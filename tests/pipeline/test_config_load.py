@@ -88,7 +88,7 @@ def test_a_problem_without_published_values_takes_parameters_of_acs_income_on_a_
         ("folds.k=1", ["folds.k", "2"]),
         ("data.sensitiv=[x]", ["data.sensitiv", "sensitive"]),
         ("methods.1.gama=3", ["krr_fkd", "gama", "'gamma'"]),
-        ("methods.1.gamma=-1", ["krr_fkd", "gamma", "greater than 0", "-1"]),
+        ("methods.1.gamma=-1", ["krr_fkd", "gamma", "above 0", "-1"]),
         ("methods.1.gamma=.nan", ["krr_fkd", "gamma", "finite"]),
         ("methods.1.approximation.landmrks=3", ["krr_fkd", "landmrks", "'landmarks'"]),
         ("methods.1.approximation.kind=nystrom", ["kind", "'nystroem'"]),

@@ -63,7 +63,7 @@ def test_every_seed_cuts_other_folds_of_the_same_rows(both):
     ("plain", "words"),
     [
         (tree((1, 1)), r"different numbers, got \[1, 1\]"),
-        (tree((0, -1)), "greater than or equal to 0"),
+        (tree((0, -1)), "at least 0"),
         (tree((0, 1), folds={"k": 3, "reserve": 0.1}), "has to test the same rows"),
         (tree((0, 1), once=(1,)), r"seeds of once.*first among them, got \[1\]"),
         (tree((0, 1), once=(0, 2)), r"seeds of once.*got \[0, 2\]"),
