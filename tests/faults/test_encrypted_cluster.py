@@ -145,6 +145,12 @@ def test_certificates_that_do_not_fit_are_named(ours, match, encrypted, files, s
     _refused(ClusterConfig(address=encrypted, tls=tls), settings, match)
 
 
+def test_no_security_in_the_arguments_leaves_a_local_cluster_encrypted(settings):
+    config = ClusterConfig(workers=1, cluster_kwargs={"security": None})
+    with connect(config, settings) as client:
+        assert client.scheduler.address.startswith("tls:")
+
+
 def test_certificates_that_cannot_be_read_are_named(encrypted, files, settings, tmp_path):
     good, text = files["good"], tmp_path / "text.crt"
     text.write_text("no certificate")
