@@ -4,22 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    SecretStr,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr
 
 from configs.data import Frozen
 from configs.errors import UserError
 
 MASK = "***"
-
-
 _ADDRESS = re.compile(r"(?i)\bhttps?://[^\s'\"<>]*")
-
-
 _HOST = re.compile(
     r"(?i)(https?://)(?:[^/?#]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(?=[/?#]|$)"
 )

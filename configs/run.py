@@ -23,20 +23,12 @@ from fkd.measures import MEASURES, REPORTED
 from fkd.methods import method
 
 Keeping = Literal["auto", "keep", "drop"]
-
-
 # 800 kB per fit. Predictions that are not kept are computed again for one model if needed.
 AUTO_ROWS = 100_000
-
-
 # Factor for the held-out fold, whose predictions the judgement and the report read. Each trial has
 # one such fold.
 SHOWN_TIMES = 10
-
-
 _KINDS = ("nystroem", "fourier")  # of approximations that can be shared
-
-
 DEFAULT_KNEE = "gdp"
 
 

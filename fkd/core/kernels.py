@@ -16,15 +16,9 @@ from fkd.core.arrays import PANEL_ROWS, AnyArray, Array, Rows, row_blocks
 from fkd.core.linalg import mirror_lower, sparse_distances, sparse_products, squared_norms
 
 KernelFunction = Callable[[AnyArray, AnyArray], AnyArray]
-
-
 KERNELS = ("rbf", "laplacian", "polynomial", "linear", "precomputed")
-
-
 # Functions of products and norms, which sparse rows have without a dense copy.
 OF_PRODUCTS = ("rbf", "polynomial", "linear")
-
-
 # Largest error of the exponent of an RBF kernel. Beyond it distances are computed by differences.
 # In double precision it keeps kernel matrices positive semi-definite. Matrices in single precision
 # are not, and the limit is a visible error of a kernel value.

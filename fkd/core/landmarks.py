@@ -13,8 +13,6 @@ from fkd.core.kernels import Kernel
 from fkd.core.linalg import rank_cut
 
 LANDMARK_METHODS = ("rpcholesky", "uniform")
-
-
 # Largest sample of RPCholesky, in rows per landmark. More rows hardly change its choice, and its
 # memory is rows times landmarks.
 ROWS_PER_LANDMARK = 20

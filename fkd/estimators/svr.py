@@ -10,17 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from fkd.core.arrays import Array
 from fkd.core.docstrings import fill_docstring
 from fkd.core.predictors import Predictor, predict_rows
-from fkd.core.svr import (
-    LIBSVM_STEPS,
-    LIBSVM_TOL,
-    SVRModel,
-    SVRSetting,
-    fit_svr,
-    use_batched,
-)
-from fkd.core.validation import (
-    positive,
-)
+from fkd.core.svr import LIBSVM_STEPS, LIBSVM_TOL, SVRModel, SVRSetting, fit_svr, use_batched
+from fkd.core.validation import positive
 from fkd.estimators.base import FairPredictor, Inputs
 
 

@@ -5,13 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.servers.prefect import set_variables
-from tasks.servers.shared_server import (
-    LOOPBACK,
-    USER,
-    RunningServer,
-    ServerKind,
-    server_lease,
-)
+from tasks.servers.shared_server import LOOPBACK, USER, RunningServer, ServerKind, server_lease
 from tasks.storage.settings import Settings
 
 

@@ -13,27 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import UserError
-from tasks.servers.shared_server import (
-    LOOPBACK,
-    USER,
-    Lease,
-    ServerKind,
-    server_lease,
-)
+from tasks.servers.shared_server import LOOPBACK, USER, Lease, ServerKind, server_lease
 from tasks.storage.settings import Settings, ensure_writable, scrubbed, without_credentials
 
 _CONSOLE = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
-
-
 _CONSOLE_LEVEL = "WARNING"
-
-
 _LEVEL = "PREFECT_LOGGING_LEVEL"  # of Prefect's logs. If it is set, the user wants to see them.
-
-
 _NO_TRACKING = {"DO_NOT_TRACK": "true", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-
-
 _FLUSH_SECONDS = 10.0  # for the last log lines of a run
 
 
